@@ -1,0 +1,34 @@
+# lockfence: build, install and test with PGXS.
+#
+#   make && make install && make installcheck
+#
+# Strict warnings and assertions are set by test/check.sh, not here, so that a
+# new compiler's new warning never breaks a user's build.
+
+EXTENSION = lockfence
+EXTVERSION := $(shell sed -n "s/^default_version *= *'\(.*\)'/\1/p" lockfence.control)
+
+MODULE_big = lockfence
+OBJS := $(patsubst %.c,%.o,$(sort $(wildcard src/*.c)))
+DATA := $(sort $(wildcard sql/lockfence--*.sql))
+DOCS := $(sort $(wildcard doc/*.md))
+PGFILEDESC = "lockfence - fencing tokens and leases"
+
+PG_CPPFLAGS = -DLOCKFENCE_VERSION='"$(EXTVERSION)"'
+
+# Golden files are in expected/ and test/isolation/expected/.  From 16 on
+# pg_regress looks for them in one directory only, the current one if not told.
+REGRESS := $(patsubst test/sql/%.sql,%,$(sort $(wildcard test/sql/*.sql)))
+REGRESS_OPTS = --inputdir=test --load-extension=lockfence
+ISOLATION := $(patsubst test/isolation/specs/%.spec,%,$(sort $(wildcard test/isolation/specs/*.spec)))
+ISOLATION_OPTS = --inputdir=test/isolation --load-extension=lockfence \
+	$(if $(filter-out 15,$(MAJORVERSION)),--expecteddir=test/isolation)
+TAP_TESTS := $(if $(wildcard test/t/*.pl),1)
+PROVE_TESTS ?= test/t/*.pl
+
+PG_CONFIG ?= pg_config
+PGXS := $(shell $(PG_CONFIG) --pgxs)
+include $(PGXS)
+
+# PGXS as packaged has no dependency tracking: any header rebuilds everything.
+$(OBJS) $(OBJS:.o=.bc): $(wildcard src/*.h)

@@ -1,0 +1,297 @@
+#!/bin/bash
+# check.sh - builds lockfence and runs every test there is
+#
+#	test/check.sh				everything
+#	test/check.sh lint [NAME...]		the checks in test/lint
+#	test/check.sh build			default, strict (gcc, clang), no Redis
+#	test/check.sh regress [NAME...]		test/sql/NAME.sql
+#	test/check.sh isolation [NAME...]	test/isolation/specs/NAME.spec
+#	test/check.sh tap [FILE...]		test/t/FILE
+#
+# As root it installs missing packages and runs as "nobody"; as another user it
+# says what to install.  It works on a copy: the checkout and the system's
+# directories stay as they are, but for .build/last, where results and logs are
+# kept (new golden files are copied from there).
+#
+# Rule: whatever was to be run and has no result has failed.  The last line is
+# "N passed, N failed" (", N skipped"), the exit status 1 if anything failed.
+
+# shellcheck source=test/lib/setup.sh
+. "$(dirname "$0")/lib/setup.sh"
+
+LF_NEED="build tap redis strict lint"
+
+# Assertions of the extension alone work on a packaged server; debug points are
+# waits that exist only in this build.
+STRICT="-Wall -Wextra -Werror -Wno-unused-parameter -Wno-sign-compare"
+STRICT="$STRICT -Wno-missing-field-initializers"
+# The packaged server's headers and flags are gcc's.
+CLANG_STRICT="-Wno-ignored-optimization-argument -Wno-unknown-warning-option"
+CLANG_STRICT="$CLANG_STRICT -Wno-ignored-attributes"
+ASSERTS="-DUSE_ASSERT_CHECKING"
+POINTS="-DLOCKFENCE_DEBUG_POINTS"
+
+# result STATUS SUITE NAME [DETAIL] - STATUS is ok, FAILED or skipped
+result()
+{
+	printf '%s\n' "$1" >>"$LF_WORK/results"
+	printf '%-8s %-10s %s%s\n' "$1" "$2" "$3" "${4:+  ($4)}"
+}
+
+# show FILE [LINES] - the evidence for a failure
+show()
+{
+	[ -s "$1" ] || return 0
+	echo "--------- ${1#"$LF_WORK/"}"
+	if [ "$(wc -l <"$1")" -gt "${2:-60}" ]; then
+		echo "[...]"
+	fi
+	tail -n "${2:-60}" "$1" | cut -c 1-300
+	echo "---------"
+}
+
+# keep NAME FILE... - copies results for .build/last
+keep()
+{
+	local to=$LF_WORK/keep/$1 file
+
+	shift
+	mkdir -p "$to"
+	for file in "$@"; do
+		[ ! -e "$file" ] || cp -r "$file" "$to/"
+	done
+}
+
+# ---------------------------------------------------------------- suites
+
+# lint [NAME...] - runs each program in test/lint; status 77 means skipped
+lint()
+{
+	local names=("$@") name status
+
+	[ $# -gt 0 ] || names=(test/lint/*)
+	for name in "${names[@]}"; do
+		name=test/lint/${name#test/lint/}
+		[ -x "$name" ] || { case $name in *.txt | *.pm) continue ;; esac; }
+		status=0
+		timeout -k 10 120 "$name" >"$LF_WORK/lint.log" 2>&1 || status=$?
+		case $status in
+			0)	result ok lint "${name##*/}" ;;
+			77)	result skipped lint "${name##*/}" \
+				"$(tail -n 1 "$LF_WORK/lint.log")" ;;
+			*)	result FAILED lint "${name##*/}"
+				show "$LF_WORK/lint.log" ;;
+		esac
+	done
+}
+
+# build NAME TITLE MAKEARG... - one build, counted
+build()
+{
+	local name=$1 title=$2 start=$SECONDS
+
+	shift 2
+	if lf_build "$name" "$@" && lf_stage "$name"; then
+		result ok build "$title" "$((SECONDS - start)) s"
+		return 0
+	fi
+	result FAILED build "$title"
+	keep build "$LF_WORK/$name.log"
+	show "$LF_WORK/$name.log"
+	return 1
+}
+
+build_release() { build release "default"; }
+
+build_main()
+{
+	build main "strict, gcc, assertions, debug points" CC=gcc with_llvm=no \
+		PG_CFLAGS="$STRICT $ASSERTS $POINTS"
+}
+
+build_others()
+{
+	build plain "strict, gcc, no assertions" CC=gcc with_llvm=no \
+		PG_CFLAGS="$STRICT"
+	build clang "strict, clang, assertions" CC="$(lf_clang)" with_llvm=no \
+		PG_CFLAGS="$STRICT $ASSERTS $CLANG_STRICT"
+	if grep -q WITH_REDIS Makefile; then
+		build noredis "without Redis" WITH_REDIS=no with_llvm=no
+	fi
+}
+
+# pg_suite SUITE BUILD NAME... - pg_regress or the isolation tester
+#
+# Runs what "make installcheck" runs.  Its lines look like
+#	test NAME ... ok 12 ms			(15)
+#	not ok 1 - NAME 12 ms			(16 and later)
+pg_suite()
+{
+	local suite=$1 build=$2 name line log time diffs args conf=()
+	local -A verdict=()
+
+	shift 2
+	[ $# -gt 0 ] || return 0
+	lf_use "$build"
+	log=$LF_WORK/$suite.$build.log
+	case $suite in
+		regress)	args=(REGRESS="$*" ISOLATION=)
+				diffs=$LF_BUILD ;;
+		isolation)	args=(REGRESS= ISOLATION="$*")
+				diffs=$LF_BUILD/output_iso ;;
+	esac
+	rm -rf "$LF_BUILD/results" "$LF_BUILD/output_iso" \
+		"$LF_BUILD"/regression.{out,diffs}
+	[ ! -e test/server.conf ] || mapfile -t conf <test/server.conf
+	if lf_cluster_start "$suite" "${conf[@]}"; then
+		PGISOLATIONTIMEOUT=60 timeout -k 10 900 make -C "$LF_BUILD" \
+			PG_CONFIG="$PG_CONFIG" TAP_TESTS= "${args[@]}" installcheck \
+			>"$log" 2>&1
+	fi
+	lf_cluster_stop "$suite"
+	while read -r line; do
+		if [[ $line =~ ^(not )?ok\ +[0-9]+\ +[-+]\ ([^ ]+)\ +([0-9]+\ ms) ]]; then
+			name=${BASH_REMATCH[2]} time=${BASH_REMATCH[3]}
+			verdict[$name]="${BASH_REMATCH[1]:+FAILED}"
+		elif [[ $line =~ ^test\ ([^ ]+)\ +\.\.\.\ (ok|FAILED)\ +.*\ ([0-9]+\ ms) ]]
+		then
+			name=${BASH_REMATCH[1]} time=${BASH_REMATCH[3]}
+			verdict[$name]="${BASH_REMATCH[2]#ok}"
+		else
+			continue
+		fi
+		result "${verdict[$name]:-ok}" "$suite" "$name" "$build, $time"
+	done < <(cat "$log" 2>/dev/null)
+	for name in "$@"; do
+		[ -n "${verdict[$name]+seen}" ] ||
+			result FAILED "$suite" "$name" "$build, no result"
+	done
+	keep "$suite.$build" "$log" "$diffs/results" "$diffs/regression.diffs" \
+		"$LF_WORK/$suite.pg.log"
+	if [ "${#verdict[@]}" -lt $# ]; then
+		show "$log"
+		show "$LF_WORK/$suite.pg.log" 30
+	fi
+	show "$diffs/regression.diffs" 200
+}
+
+# tap BUILD FILE... - each file starts its own servers
+tap()
+{
+	local build=$1 file name log start status count
+
+	shift
+	lf_use "$build"
+	for file in "$@"; do
+		name=$(basename "$file" .pl)
+		log=$LF_WORK/tap.$name.log
+		start=$SECONDS status=0
+		timeout -k 10 600 make -C "$LF_BUILD" PG_CONFIG="$PG_CONFIG" \
+			REGRESS= ISOLATION= PROVE_TESTS="$file" PROVE_FLAGS=-v \
+			installcheck >"$log" 2>&1 || status=$?
+		count=$(grep -c '^ok ' "$log")
+		if [ "$status" -ne 0 ]; then
+			result FAILED tap "$name" "$build, status $status"
+			keep "tap.$name" "$log" "$LF_BUILD"/tmp_check/log/*
+			show "$log"
+		elif grep -q '^1\.\.0 # SKIP' "$log"; then
+			result skipped tap "$name" "$(sed -n 's/^1\.\.0 # SKIP *//p' "$log")"
+		else
+			result ok tap "$name" "$build, $count tests, $((SECONDS - start)) s"
+		fi
+	done
+}
+
+# names PATTERN - the tests that there are, by name
+names()
+{
+	local file
+
+	for file in $1; do
+		[ ! -e "$file" ] || basename "${file%.*}"
+	done
+}
+
+# ---------------------------------------------------------------- main
+
+everything()
+{
+	# shellcheck disable=SC2046 # lists of plain names
+	{
+		lint
+		build_release && pg_suite regress release $(names 'test/sql/*.sql')
+		if build_main; then
+			pg_suite regress main $(names 'test/sql/*.sql')
+			pg_suite isolation main $(names 'test/isolation/specs/*.spec')
+			tap main $(find test/t -name '*.pl' | sort)
+		fi
+		build_others
+	}
+}
+
+part()
+{
+	local suite=$1
+
+	shift
+	# shellcheck disable=SC2046 # lists of plain names
+	case $suite in
+		lint)	lint "$@" ;;
+		build)	build_release
+			build_main
+			build_others ;;
+		regress)
+			[ $# -gt 0 ] || set -- $(names 'test/sql/*.sql')
+			build_main && pg_suite regress main "$@" ;;
+		isolation)
+			[ $# -gt 0 ] || set -- $(names 'test/isolation/specs/*.spec')
+			build_main && pg_suite isolation main "$@" ;;
+		tap)	[ $# -gt 0 ] || set -- $(find test/t -name '*.pl' | sort)
+			build_main && tap main "${@/#[!t]*\//test\/t/}" ;;
+	esac
+}
+
+# lf_finish STATUS LEFTOVERS - called by the supervisor (see setup.sh)
+lf_finish()
+{
+	local passed failed skipped
+
+	if [ "$1" -ne 0 ]; then
+		result FAILED check "the run ended early" "status $1"
+	fi
+	if [ -n "$2" ]; then
+		result FAILED check "nothing left behind"
+		printf '%s\n' "$2"
+	else
+		result ok check "nothing left behind"
+	fi
+	if [ -d "$LF_WORK/keep" ] && [ -w "$LF_CLONE" ]; then
+		rm -rf "$LF_CLONE/.build/last"
+		mkdir -p "$LF_CLONE/.build"
+		cp -r "$LF_WORK/keep" "$LF_CLONE/.build/last"
+		chown -R --reference="$LF_CLONE" "$LF_CLONE/.build"
+	fi
+	passed=$(grep -cx ok "$LF_WORK/results")
+	failed=$(grep -cx FAILED "$LF_WORK/results")
+	skipped=$(grep -cx skipped "$LF_WORK/results")
+	if [ "$skipped" -gt 0 ]; then
+		echo "$passed passed, $failed failed, $skipped skipped"
+	else
+		echo "$passed passed, $failed failed"
+	fi
+	[ "$failed" -eq 0 ]
+}
+
+case ${1:-} in
+	'' | lint | build | regress | isolation | tap) ;;
+	*)	sed -n '2,/^$/s/^# \{0,1\}//p' "$0" >&2
+		exit 2 ;;
+esac
+lf_setup_main "$0" "$@"
+echo "PostgreSQL $("$LF_PG_CONFIG" --version | cut -d ' ' -f 2-)"
+if [ $# -eq 0 ]; then
+	everything
+else
+	part "$@"
+fi
+exit 0
