@@ -1,0 +1,236 @@
+\echo Use "CREATE EXTENSION lockfence" to load this file. \quit
+
+-- The functions live in the schema that CREATE EXTENSION names; tables, views
+-- and helpers live in schema lockfence. It may be one and the same schema, but
+-- never one that somebody else already owns.
+DO $$
+BEGIN
+    IF NOT EXISTS (SELECT FROM pg_catalog.pg_namespace
+                   WHERE nspname OPERATOR(pg_catalog.=) 'lockfence') THEN
+        CREATE SCHEMA lockfence;
+    ELSIF pg_catalog.quote_ident('lockfence') OPERATOR(pg_catalog.<>) '@extschema@'
+       OR NOT EXISTS (SELECT FROM pg_catalog.pg_namespace
+                      WHERE nspname OPERATOR(pg_catalog.=) 'lockfence'
+                        AND nspowner OPERATOR(pg_catalog.=)
+                            (SELECT oid FROM pg_catalog.pg_roles
+                             WHERE rolname OPERATOR(pg_catalog.=) current_user)) THEN
+        RAISE EXCEPTION 'schema "lockfence" already exists'
+            USING ERRCODE = 'duplicate_schema',
+                  HINT = 'Drop the schema, or name it in CREATE EXTENSION ... SCHEMA lockfence if it is yours.';
+    END IF;
+END
+$$;
+
+COMMENT ON SCHEMA lockfence IS 'lockfence: fences, leases and what to see of them';
+REVOKE ALL ON SCHEMA lockfence FROM PUBLIC;
+
+--
+-- Tables
+--
+
+-- One row for each resource that ever had a token: fence and lease together.
+-- src/fence_table.c relies on the order and types of these columns.
+CREATE TABLE lockfence.fence (
+    resource    text COLLATE "C" NOT NULL,
+    token       bigint NOT NULL,
+    issued      boolean NOT NULL,
+    released    boolean NOT NULL,
+    holder      text,
+    authority   name,
+    acquired_at timestamptz,
+    renewed_at  timestamptz,
+    expires_at  timestamptz,
+    raised_at   timestamptz NOT NULL,
+    raised_by   xid8 NOT NULL,
+    CONSTRAINT fence_pkey PRIMARY KEY (resource)
+) USING heap WITH (fillfactor = 70);
+COMMENT ON TABLE lockfence.fence IS 'the highest token known for each resource, and its lease';
+COMMENT ON COLUMN lockfence.fence.resource IS 'key of the thing protected, 1 to 512 bytes';
+COMMENT ON COLUMN lockfence.fence.token IS 'the fence: the highest token known';
+COMMENT ON COLUMN lockfence.fence.issued IS 'true if PostgreSQL mints the tokens, false if they are external';
+COMMENT ON COLUMN lockfence.fence.released IS 'the generation ended by a release';
+COMMENT ON COLUMN lockfence.fence.holder IS 'holder given with the raise, null if none was';
+COMMENT ON COLUMN lockfence.fence.authority IS 'who granted the lease, null without a lease';
+COMMENT ON COLUMN lockfence.fence.acquired_at IS 'when the lease was granted';
+COMMENT ON COLUMN lockfence.fence.renewed_at IS 'when the lease was granted or last renewed';
+COMMENT ON COLUMN lockfence.fence.expires_at IS 'when the lease ends by itself';
+COMMENT ON COLUMN lockfence.fence.raised_at IS 'when the fence was last raised';
+COMMENT ON COLUMN lockfence.fence.raised_by IS 'transaction that last raised the fence';
+
+CREATE TABLE lockfence.prefix (
+    prefix           text COLLATE "C" NOT NULL,
+    accepts_external boolean NOT NULL,
+    CONSTRAINT prefix_pkey PRIMARY KEY (prefix)
+) USING heap;
+COMMENT ON TABLE lockfence.prefix IS 'which resources may start with an external token; the longest prefix decides, none means yes';
+
+-- CACHE 1, so that number order is grant order.
+CREATE SEQUENCE lockfence.token AS bigint MINVALUE 1 NO CYCLE CACHE 1;
+COMMENT ON SEQUENCE lockfence.token IS 'source of every token that this database issues';
+
+SELECT pg_catalog.pg_extension_config_dump('lockfence.fence', '');
+SELECT pg_catalog.pg_extension_config_dump('lockfence.prefix', '');
+SELECT pg_catalog.pg_extension_config_dump('lockfence.token', '');
+
+--
+-- Enforcement
+--
+
+CREATE FUNCTION @extschema@.fence_check(resource text, token bigint, holder text DEFAULT NULL)
+RETURNS boolean
+AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE PARALLEL UNSAFE;
+COMMENT ON FUNCTION @extschema@.fence_check(text, bigint, text) IS
+    'admit this transaction for a resource, or refuse its token';
+
+CREATE FUNCTION @extschema@.fence_current(resource text)
+RETURNS bigint
+AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE PARALLEL UNSAFE;
+COMMENT ON FUNCTION @extschema@.fence_current(text) IS
+    'the fence of a resource, null if unknown; proves nothing when shown back';
+
+CREATE FUNCTION @extschema@.fence_status(
+    resource text,
+    OUT token bigint, OUT kind text, OUT holder text, OUT released boolean,
+    OUT authority name, OUT live boolean, OUT expires_at timestamptz,
+    OUT valid_for interval)
+AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE PARALLEL UNSAFE;
+COMMENT ON FUNCTION @extschema@.fence_status(text) IS
+    'what is known of a resource: fence, holder and lease';
+
+CREATE FUNCTION @extschema@.fence_trigger()
+RETURNS trigger
+AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE PARALLEL UNSAFE;
+COMMENT ON FUNCTION @extschema@.fence_trigger() IS
+    'guard of a protected table: row trigger that checks tokens, TRUNCATE trigger that refuses';
+
+CREATE FUNCTION @extschema@.fence_protect(
+    target regclass, resource text, token_column name DEFAULT NULL,
+    present text DEFAULT NULL, mode text DEFAULT 'enforce')
+RETURNS void
+AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE PARALLEL UNSAFE;
+COMMENT ON FUNCTION @extschema@.fence_protect(regclass, text, name, text, text) IS
+    'protect a table, or change or repair its protection';
+
+CREATE FUNCTION @extschema@.fence_unprotect(target regclass)
+RETURNS void
+AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE PARALLEL UNSAFE;
+COMMENT ON FUNCTION @extschema@.fence_unprotect(regclass) IS
+    'remove the protection of a table';
+
+CREATE FUNCTION @extschema@.fence_resource(target regclass, row_data jsonb)
+RETURNS text
+AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE PARALLEL UNSAFE;
+COMMENT ON FUNCTION @extschema@.fence_resource(regclass, jsonb) IS
+    'the resource that such a row of a protected table maps to';
+
+CREATE FUNCTION @extschema@.fence_accept_external(prefix text, accept boolean DEFAULT true)
+RETURNS void
+AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE PARALLEL UNSAFE;
+COMMENT ON FUNCTION @extschema@.fence_accept_external(text, boolean) IS
+    'set whether resources with this prefix may start with an external token';
+
+CREATE FUNCTION @extschema@.fence_adopt(resource text)
+RETURNS void
+AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE PARALLEL UNSAFE;
+COMMENT ON FUNCTION @extschema@.fence_adopt(text) IS
+    'turn an external fence into one whose tokens PostgreSQL issues';
+
+CREATE FUNCTION @extschema@.fence_override(resource text, token bigint)
+RETURNS void
+AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE PARALLEL UNSAFE;
+COMMENT ON FUNCTION @extschema@.fence_override(text, bigint) IS
+    'set an external fence by hand, after a wrong token';
+
+--
+-- Leases and issuing
+--
+
+CREATE FUNCTION @extschema@.fence_acquire(
+    resource text, holder text, ttl interval,
+    wait interval DEFAULT '0', authority name DEFAULT 'postgres',
+    OUT status text, OUT token bigint, OUT how text, OUT held_by text,
+    OUT expires_at timestamptz, OUT valid_for interval,
+    OUT retry_after interval, OUT reason text)
+AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE PARALLEL UNSAFE;
+COMMENT ON FUNCTION @extschema@.fence_acquire(text, text, interval, interval, name) IS
+    'take the lease of a resource together with its token';
+
+CREATE FUNCTION @extschema@.fence_renew(
+    resource text, token bigint, holder text, ttl interval,
+    OUT status text, OUT expires_at timestamptz, OUT valid_for interval)
+AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE PARALLEL UNSAFE;
+COMMENT ON FUNCTION @extschema@.fence_renew(text, bigint, text, interval) IS
+    'prolong a live lease; never steals, inserts or revives';
+
+CREATE FUNCTION @extschema@.fence_release(
+    resource text, token bigint, holder text, authority name DEFAULT NULL)
+RETURNS text
+AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE PARALLEL UNSAFE;
+COMMENT ON FUNCTION @extschema@.fence_release(text, bigint, text, name) IS
+    'give a lease back and end its generation';
+
+CREATE FUNCTION @extschema@.fence_issue(resource text, holder text)
+RETURNS bigint
+AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE PARALLEL UNSAFE;
+COMMENT ON FUNCTION @extschema@.fence_issue(text, text) IS
+    'mint a token for a lease held elsewhere and raise the fence';
+
+CREATE VIEW lockfence.leases AS
+    SELECT f.resource, f.token, f.holder, f.authority, f.acquired_at,
+           f.renewed_at, f.expires_at,
+           (NOT f.released AND f.expires_at OPERATOR(pg_catalog.>) pg_catalog.clock_timestamp()) AS live
+    FROM lockfence.fence f
+    WHERE f.authority IS NOT NULL AND NOT f.released;
+COMMENT ON VIEW lockfence.leases IS 'leases that were granted and not released, live or expired';
+
+--
+-- What is protected
+--
+
+CREATE FUNCTION lockfence.guard(
+    trigger_oid oid,
+    OUT resource text, OUT token_column name, OUT present text, OUT mode text)
+AS 'MODULE_PATHNAME', 'lockfence_guard' LANGUAGE C VOLATILE PARALLEL UNSAFE;
+COMMENT ON FUNCTION lockfence.guard(oid) IS 'the arguments of one guard trigger, parsed';
+
+CREATE VIEW lockfence.protected_tables AS
+    SELECT t.tgrelid::pg_catalog.regclass AS target, g.resource, g.token_column,
+           g.present, g.mode,
+           CASE t.tgenabled
+               WHEN 'O' THEN 'origin' WHEN 'A' THEN 'always'
+               WHEN 'R' THEN 'replica' ELSE 'disabled'
+           END AS firing
+    FROM pg_catalog.pg_trigger t, LATERAL lockfence.guard(t.oid) g
+    WHERE t.tgfoid OPERATOR(pg_catalog.=) '@extschema@.fence_trigger()'::pg_catalog.regprocedure
+      AND (t.tgtype OPERATOR(pg_catalog.&) 1::smallint) OPERATOR(pg_catalog.=) 1;
+COMMENT ON VIEW lockfence.protected_tables IS 'tables and partitions with a row guard, and how they are guarded';
+
+--
+-- Rights
+--
+
+CREATE FUNCTION @extschema@.fence_grant(grantee regrole, what text DEFAULT 'worker')
+RETURNS void
+AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE PARALLEL UNSAFE
+SET search_path = pg_catalog, pg_temp;
+COMMENT ON FUNCTION @extschema@.fence_grant(regrole, text) IS
+    'hand out the rights of a worker, monitor or operator';
+
+REVOKE ALL ON FUNCTION @extschema@.fence_check(text, bigint, text) FROM PUBLIC;
+REVOKE ALL ON FUNCTION @extschema@.fence_current(text) FROM PUBLIC;
+REVOKE ALL ON FUNCTION @extschema@.fence_status(text) FROM PUBLIC;
+REVOKE ALL ON FUNCTION @extschema@.fence_accept_external(text, boolean) FROM PUBLIC;
+REVOKE ALL ON FUNCTION @extschema@.fence_adopt(text) FROM PUBLIC;
+REVOKE ALL ON FUNCTION @extschema@.fence_override(text, bigint) FROM PUBLIC;
+REVOKE ALL ON FUNCTION @extschema@.fence_acquire(text, text, interval, interval, name) FROM PUBLIC;
+REVOKE ALL ON FUNCTION @extschema@.fence_renew(text, bigint, text, interval) FROM PUBLIC;
+REVOKE ALL ON FUNCTION @extschema@.fence_release(text, bigint, text, name) FROM PUBLIC;
+REVOKE ALL ON FUNCTION @extschema@.fence_issue(text, text) FROM PUBLIC;
+REVOKE ALL ON FUNCTION @extschema@.fence_grant(regrole, text) FROM PUBLIC;
+REVOKE ALL ON FUNCTION lockfence.guard(oid) FROM PUBLIC;
+
+-- Owners migrate and restore protected tables themselves.
+GRANT EXECUTE ON FUNCTION @extschema@.fence_trigger() TO PUBLIC;
+GRANT EXECUTE ON FUNCTION @extschema@.fence_protect(regclass, text, name, text, text) TO PUBLIC;
+GRANT EXECUTE ON FUNCTION @extschema@.fence_unprotect(regclass) TO PUBLIC;
+GRANT EXECUTE ON FUNCTION @extschema@.fence_resource(regclass, jsonb) TO PUBLIC;

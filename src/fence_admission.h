@@ -1,0 +1,35 @@
+/*
+ * fence_admission.h
+ *		The admissions of the current transaction, as a data structure.
+ */
+#ifndef FENCE_ADMISSION_H
+#define FENCE_ADMISSION_H
+
+#include "lockfence.h"
+
+/* What one resource was admitted with; resource and "observed" are the key. */
+typedef struct Admission
+{
+	FenceString resource;		/* data follows the struct */
+	int64		token;			/* 0: taken back by a rollback to savepoint */
+	Oid			target;			/* table that was written first, if any */
+	int			nest;			/* transaction depth that set the token */
+	bool		observed;		/* judged for the log only */
+} Admission;
+
+/*
+ * Changes whenever an admission known earlier may no longer hold: at the end
+ * of a transaction or subtransaction, and when a resource gets another token.
+ * A caller that keeps the last (resource, token) it saw admitted may skip
+ * fence_admit() and fence_admitted() while the number stays the same.
+ */
+extern uint64 fence_session_epoch;
+
+extern bool fence_admission_any(void);
+extern Admission *fence_admission_find(FenceString resource, bool observed);
+extern void fence_admission_record(FenceString resource, bool observed,
+								   int64 token, Oid target);
+extern Admission **fence_admission_sorted(uint64 *count);
+extern void fence_admission_forget(void);
+
+#endif							/* FENCE_ADMISSION_H */

@@ -1,0 +1,89 @@
+/*
+ * fence_generation.c
+ *		Starts a new generation: mints its token and raises the fence to it.
+ *
+ * Rule: in this order. The resource's row (or its first use) is locked, what
+ * this transaction wrote under an earlier token is judged, the token is
+ * minted, the row is written, the transaction is admitted. All of it is rolled
+ * back together, but for the token, which is never given again.
+ */
+#include "postgres.h"
+
+#include "access/xact.h"
+#include "miscadmin.h"
+#include "utils/guc.h"
+#include "utils/timestamp.h"
+
+#include "fence_generation.h"
+#include "fence_session.h"
+#include "fence_token.h"
+
+/*
+ * fence_generation_refuse_external
+ *
+ * PostgreSQL cannot mint tokens for a resource whose tokens come from
+ * elsewhere: they would not be in order with those.
+ */
+void
+fence_generation_refuse_external(FenceString resource, const FenceRow *row)
+{
+	if (row->found && !row->issued)
+		ereport(ERROR,
+				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+				 errmsg("tokens of resource \"%.*s\" are external",
+						resource.len, resource.data),
+				 errdetail("Its fence, %lld, was set by a token that this database did not issue.",
+						   (long long) row->token),
+				 errhint("An administrator can let this database issue its tokens from now on with fence_adopt.")));
+}
+
+/*
+ * fence_commit_durably
+ *
+ * A raise must not be lost after its token was handed out: this transaction
+ * waits for its commit record to be on disk, and on a synchronous standby
+ * where the server asks for one, whatever the session has set.
+ */
+void
+fence_commit_durably(void)
+{
+	ForceSyncCommit();
+	if (synchronous_commit < SYNCHRONOUS_COMMIT_REMOTE_FLUSH)
+		(void) set_config_option("synchronous_commit", "on",
+								 PGC_USERSET, PGC_S_SESSION,
+								 GUC_ACTION_LOCAL, true, 0, false);
+}
+
+/*
+ * fence_generation_start
+ *
+ * The caller holds the row locked FOR UPDATE, or holds the first use of an
+ * absent resource (row->found says which). With an authority the generation
+ * has a lease of ttl microseconds, counted from here. The new state is in *row
+ * afterwards. Raises LF001 if this transaction was admitted with a token that
+ * the fence has left.
+ */
+void
+fence_generation_start(FenceTable *table, FenceString resource, FenceRow *row,
+					   FenceString holder, const char *authority, int64 ttl)
+{
+	bool		found = row->found;
+	int64		token;
+
+	fence_session_before_raise(resource, row);
+	token = fence_token_mint(found ? row->token : 0);
+	fence_row_raise(row, token, true, holder);
+	if (authority != NULL)
+	{
+		TimestampTz now = GetCurrentTimestamp();
+
+		fence_row_set_lease(row, authority, now, now + ttl);
+	}
+
+	if (found)
+		fence_table_update(table, resource, row);
+	else
+		fence_table_insert(table, resource, row);
+	fence_session_raised(resource, token);
+	fence_commit_durably();
+}

@@ -1,0 +1,17 @@
+/*
+ * fence_generation.h
+ *		Starting a new generation of a resource that PostgreSQL issues.
+ */
+#ifndef FENCE_GENERATION_H
+#define FENCE_GENERATION_H
+
+#include "fence_table.h"
+
+extern void fence_generation_refuse_external(FenceString resource,
+											 const FenceRow *row);
+extern void fence_generation_start(FenceTable *table, FenceString resource,
+								   FenceRow *row, FenceString holder,
+								   const char *authority, int64 ttl);
+extern void fence_commit_durably(void);
+
+#endif							/* FENCE_GENERATION_H */

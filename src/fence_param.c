@@ -1,0 +1,206 @@
+/*
+ * fence_param.c
+ *		Checks what callers pass, so that nobody below meets NULL, an empty or
+ *		endless text, or a number out of range.
+ *
+ * Rules: NULL is 22004, a bad value 22023, a resource or holder that is too
+ * long 54000. Lengths are looked at before anything is decompressed. Texts
+ * point into memory of the calling function.
+ */
+#include "postgres.h"
+
+#include "access/detoast.h"
+#include "utils/timestamp.h"
+
+#include "fence_param.h"
+
+#define TTL_MIN		(INT64CONST(10000))	/* microseconds */
+#define TTL_MAX		(INT64CONST(366) * USECS_PER_DAY)
+
+static void
+reject_null(const char *what)
+{
+	ereport(ERROR,
+			(errcode(ERRCODE_NULL_VALUE_NOT_ALLOWED),
+			 errmsg("%s must not be null", what)));
+}
+
+/* A text argument that is not NULL, of at most max bytes. */
+static FenceString
+text_arg(FunctionCallInfo fcinfo, int n, const char *what, Size max)
+{
+	FenceString result;
+	Size		len;
+	text	   *value;
+
+	if (PG_ARGISNULL(n))
+		reject_null(what);
+	len = toast_raw_datum_size(PG_GETARG_DATUM(n)) - VARHDRSZ;
+	if (len > max)
+		ereport(ERROR,
+				(errcode(ERRCODE_PROGRAM_LIMIT_EXCEEDED),
+				 errmsg("%s is too long", what),
+				 errdetail("It has %zu bytes; at most %zu are allowed.", len, max)));
+	value = PG_GETARG_TEXT_PP(n);
+	result.data = VARDATA_ANY(value);
+	result.len = VARSIZE_ANY_EXHDR(value);
+	return result;
+}
+
+static void
+reject_empty(FenceString value, const char *what)
+{
+	if (value.len == 0)
+		ereport(ERROR,
+				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+				 errmsg("%s must not be empty", what)));
+}
+
+/*
+ * fence_validate_resource_length
+ *
+ * The rule for every resource, also for one built from a row.
+ */
+void
+fence_validate_resource_length(Size len)
+{
+	if (len == 0)
+		ereport(ERROR,
+				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+				 errmsg("resource must not be empty")));
+	if (len > FENCE_MAX_RESOURCE)
+		ereport(ERROR,
+				(errcode(ERRCODE_PROGRAM_LIMIT_EXCEEDED),
+				 errmsg("resource is too long"),
+				 errdetail("It has %zu bytes; at most %d are allowed.",
+						   len, FENCE_MAX_RESOURCE)));
+}
+
+/* fence_validate_token: the rule for every token that is shown. */
+void
+fence_validate_token(int64 token)
+{
+	if (token <= 0)
+		ereport(ERROR,
+				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+				 errmsg("invalid fencing token %lld", (long long) token),
+				 errdetail("Fencing tokens are greater than zero.")));
+}
+
+FenceString
+fence_param_resource(FunctionCallInfo fcinfo, int n)
+{
+	FenceString resource = text_arg(fcinfo, n, "resource", FENCE_MAX_RESOURCE);
+
+	reject_empty(resource, "resource");
+	return resource;
+}
+
+/* fence_param_prefix: as a resource, but empty is "all resources". */
+FenceString
+fence_param_prefix(FunctionCallInfo fcinfo, int n)
+{
+	return text_arg(fcinfo, n, "prefix", FENCE_MAX_RESOURCE);
+}
+
+FenceString
+fence_param_holder(FunctionCallInfo fcinfo, int n)
+{
+	FenceString holder = text_arg(fcinfo, n, "holder", FENCE_MAX_HOLDER);
+
+	reject_empty(holder, "holder");
+	return holder;
+}
+
+/* fence_param_optional_holder: NULL is "not given". */
+FenceString
+fence_param_optional_holder(FunctionCallInfo fcinfo, int n)
+{
+	FenceString none = {NULL, 0};
+
+	return PG_ARGISNULL(n) ? none : fence_param_holder(fcinfo, n);
+}
+
+int64
+fence_param_token(FunctionCallInfo fcinfo, int n)
+{
+	if (PG_ARGISNULL(n))
+		reject_null("fencing token");
+	fence_validate_token(PG_GETARG_INT64(n));
+	return PG_GETARG_INT64(n);
+}
+
+/*
+ * Length of an interval in microseconds, with days of 24 hours and months of
+ * 30 days; out of any range that is asked for below if it is absurd.
+ */
+static int64
+interval_usecs(const Interval *interval)
+{
+	if (Abs((int64) interval->month) > 1200 || Abs((int64) interval->day) > 36600 ||
+		interval->time > 36600 * USECS_PER_DAY ||
+		interval->time < -36600 * USECS_PER_DAY)
+		return interval->month < 0 || interval->day < 0 || interval->time < 0 ?
+			PG_INT64_MIN : PG_INT64_MAX;
+	return interval->time + interval->day * USECS_PER_DAY +
+		interval->month * (DAYS_PER_MONTH * USECS_PER_DAY);
+}
+
+/* fence_param_ttl: how long a lease runs, in microseconds. */
+int64
+fence_param_ttl(FunctionCallInfo fcinfo, int n)
+{
+	int64		ttl;
+
+	if (PG_ARGISNULL(n))
+		reject_null("ttl");
+	ttl = interval_usecs(PG_GETARG_INTERVAL_P(n));
+	if (ttl < TTL_MIN || ttl > TTL_MAX)
+		ereport(ERROR,
+				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+				 errmsg("ttl is out of range"),
+				 errdetail("A lease lasts from 10 milliseconds to 366 days.")));
+	return ttl;
+}
+
+/* fence_param_wait: how long to wait, in microseconds. */
+int64
+fence_param_wait(FunctionCallInfo fcinfo, int n)
+{
+	int64		wait;
+
+	if (PG_ARGISNULL(n))
+		reject_null("wait");
+	wait = interval_usecs(PG_GETARG_INTERVAL_P(n));
+	if (wait < 0 || wait > TTL_MAX)
+		ereport(ERROR,
+				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+				 errmsg("wait is out of range"),
+				 errdetail("A call waits from 0 to 366 days.")));
+	return wait;
+}
+
+/*
+ * fence_param_authority
+ *
+ * Name of the lease authority, or NULL where the function allows it. This
+ * database itself is the only one.
+ */
+const char *
+fence_param_authority(FunctionCallInfo fcinfo, int n, bool optional)
+{
+	const char *authority;
+
+	if (PG_ARGISNULL(n))
+	{
+		if (!optional)
+			reject_null("authority");
+		return NULL;
+	}
+	authority = NameStr(*PG_GETARG_NAME(n));
+	if (strcmp(authority, FENCE_AUTHORITY_POSTGRES) != 0)
+		ereport(ERROR,
+				(errcode(ERRCODE_UNDEFINED_OBJECT),
+				 errmsg("lease authority \"%s\" does not exist", authority)));
+	return authority;
+}

@@ -1,0 +1,13 @@
+/*
+ * fence_prefix.h
+ *		Rules for resources that have no fence, by prefix.
+ */
+#ifndef FENCE_PREFIX_H
+#define FENCE_PREFIX_H
+
+#include "fence_rule.h"
+
+extern void fence_prefix_lookup(FenceString resource, FenceState *state);
+extern void fence_prefix_set(FenceString prefix, bool accept);
+
+#endif							/* FENCE_PREFIX_H */

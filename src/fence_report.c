@@ -1,0 +1,206 @@
+/*
+ * fence_report.c
+ *		The only file that words the refusal of a token.
+ *
+ * Rules: a refusal names resource, tokens, holders and table, never row data.
+ * No message hints at trying a stale token again. The DETAIL line has one form
+ * for all refusals, since log readers parse it:
+ *
+ *	Offered token T [of holder "H"] for resource "R"; the fence is F
+ *	[of holder "G"]; [table "S.T";] at statement|commit.
+ *
+ * with "none" for a token that was not shown or a fence that is not there.
+ */
+#include "postgres.h"
+
+#include "lib/stringinfo.h"
+#include "utils/lsyscache.h"
+
+#include "fence_report.h"
+
+/* "schema.table" of a relation, or NULL; also names it to the client. */
+static char *
+target_name(Oid target)
+{
+	char	   *name = OidIsValid(target) ? get_rel_name(target) : NULL;
+
+	if (name == NULL)
+		return NULL;
+	return psprintf("%s.%s", get_namespace_name(get_rel_namespace(target)), name);
+}
+
+/* Tell the client's error fields which table it was. */
+static int
+errtarget(Oid target)
+{
+	char	   *name = OidIsValid(target) ? get_rel_name(target) : NULL;
+
+	if (name != NULL)
+	{
+		err_generic_string(PG_DIAG_SCHEMA_NAME,
+						   get_namespace_name(get_rel_namespace(target)));
+		err_generic_string(PG_DIAG_TABLE_NAME, name);
+	}
+	return 0;
+}
+
+static void
+append_token(StringInfo buf, int64 token, FenceString holder)
+{
+	if (token == 0)
+		appendStringInfoString(buf, "none");
+	else
+		appendStringInfo(buf, "%lld", (long long) token);
+	if (holder.data != NULL)
+		appendStringInfo(buf, " of holder \"%.*s\"", holder.len, holder.data);
+}
+
+/* The DETAIL line, in the form that the file head gives. */
+static char *
+refusal_detail(const FenceRefusal *refusal)
+{
+	StringInfoData buf;
+	char	   *target = target_name(refusal->target);
+
+	initStringInfo(&buf);
+	appendStringInfoString(&buf, "Offered token ");
+	append_token(&buf, refusal->token, refusal->holder);
+	appendStringInfo(&buf, " for resource \"%.*s\"; the fence is ",
+					 refusal->resource.len, refusal->resource.data);
+	append_token(&buf, refusal->fence, refusal->fence_holder);
+	if (target != NULL)
+		appendStringInfo(&buf, "; table \"%s\"", target);
+	appendStringInfo(&buf, "; at %s.",
+					 refusal->place == FENCE_AT_COMMIT ? "commit" : "statement");
+	return buf.data;
+}
+
+/* Refusals that are only observed are logged with this before them. */
+static const char *
+prefix(bool observed)
+{
+	return observed ? "observed: " : "";
+}
+
+/*
+ * fence_refuse
+ *
+ * Raise the error of a refusal, or log it when it is only observed.
+ */
+void
+fence_refuse(const FenceRefusal *refusal)
+{
+	int			level = refusal->observed ? LOG : ERROR;
+	const char *observed = prefix(refusal->observed);
+	char	   *resource = pnstrdup(refusal->resource.data, refusal->resource.len);
+	char	   *detail = refusal_detail(refusal);
+
+	switch (refusal->verdict)
+	{
+		case FENCE_STALE:
+			ereport(level,
+					(errcode(ERRCODE_STALE_FENCING_TOKEN),
+					 errmsg("%sfencing token %lld for resource \"%s\" is stale",
+							observed, (long long) refusal->token, resource),
+					 errdetail_internal("%s", detail),
+					 errhint("Stop this attempt: its generation has ended, and nothing of this transaction is applied."),
+					 errtarget(refusal->target)));
+			break;
+
+		case FENCE_MISSING:
+			ereport(level,
+					(errcode(ERRCODE_MISSING_FENCING_TOKEN),
+					 errmsg("%sno fencing token was shown for resource \"%s\"",
+							observed, resource),
+					 errdetail_internal("%s", detail),
+					 errhint("Call fence_check for the resource in this transaction before writing."),
+					 errtarget(refusal->target)));
+			break;
+
+		case FENCE_UNISSUED:
+			ereport(level,
+					(errcode(ERRCODE_UNISSUED_FENCING_TOKEN),
+					 errmsg("%sfencing token %lld for resource \"%s\" was never issued",
+							observed, (long long) refusal->token, resource),
+					 errdetail_internal("%s", detail),
+					 errhint("Show the token that fence_acquire or fence_issue returned, and check the spelling of the resource."),
+					 errtarget(refusal->target)));
+			break;
+
+		case FENCE_CONFLICT:
+			ereport(level,
+					(errcode(ERRCODE_FENCING_TOKEN_CONFLICT),
+					 errmsg("%sfencing token %lld for resource \"%s\" belongs to another holder",
+							observed, (long long) refusal->token, resource),
+					 errdetail_internal("%s", detail),
+					 errhint("Two holders show one token; find out who minted it twice."),
+					 errtarget(refusal->target)));
+			break;
+
+		case FENCE_ACCEPT:
+		case FENCE_RAISE:
+			elog(ERROR, "verdict %d is no refusal", refusal->verdict);
+	}
+
+	pfree(resource);
+	pfree(detail);
+}
+
+/*
+ * fence_refuse_row_token
+ *
+ * Refuse a row whose token column holds another token than the one that the
+ * transaction was admitted with.
+ */
+void
+fence_refuse_row_token(const FenceRefusal *refusal, int64 admitted)
+{
+	char	   *resource = pnstrdup(refusal->resource.data, refusal->resource.len);
+	char	   *detail = refusal_detail(refusal);
+
+	ereport(refusal->observed ? LOG : ERROR,
+			(errcode(ERRCODE_FENCING_TOKEN_CONFLICT),
+			 errmsg("%srow carries fencing token %lld, but this transaction was admitted with %lld for resource \"%s\"",
+					prefix(refusal->observed), (long long) refusal->token,
+					(long long) admitted, resource),
+			 errdetail_internal("%s", detail),
+			 errhint("Leave the token column out, or set it to the token given to fence_check."),
+			 errtarget(refusal->target)));
+	pfree(resource);
+	pfree(detail);
+}
+
+/*
+ * fence_refuse_truncate
+ *
+ * TRUNCATE touches every resource of a table and shows no token for any.
+ */
+void
+fence_refuse_truncate(Oid target, bool observed)
+{
+	ereport(observed ? LOG : ERROR,
+			(errcode(ERRCODE_MISSING_FENCING_TOKEN),
+			 errmsg("%scannot truncate protected table \"%s\"",
+					prefix(observed), get_rel_name(target)),
+			 errdetail("TRUNCATE shows no fencing token for the resources of the rows."),
+			 errhint("Delete the rows of each resource in a transaction that was admitted for it."),
+			 errtarget(target)));
+}
+
+/*
+ * fence_refuse_snapshot
+ *
+ * The token is right, but the transaction cannot see what the generation
+ * before wrote last. The token may be shown again, in a new transaction.
+ */
+void
+fence_refuse_snapshot(FenceString resource, int64 token)
+{
+	ereport(ERROR,
+			(errcode(ERRCODE_T_R_SERIALIZATION_FAILURE),
+			 errmsg("could not serialize access to resource \"%.*s\"",
+					resource.len, resource.data),
+			 errdetail("Token %lld was raised after the snapshot of this transaction was taken.",
+					   (long long) token),
+			 errhint("Start a new transaction and show the same token.")));
+}

@@ -1,0 +1,191 @@
+/*
+ * fence_row.c
+ *		A fence in memory: its columns, what can be said of it, and how a new
+ *		generation starts.
+ *
+ * Rule: nothing here reads or writes the table.
+ */
+#include "postgres.h"
+
+#include "access/htup_details.h"
+#include "access/xact.h"
+#include "utils/builtins.h"
+#include "utils/timestamp.h"
+#include "utils/xid8.h"
+
+#include "fence_row.h"
+
+/* Columns of lockfence.fence, as the install script creates them. */
+enum
+{
+	Anum_fence_resource = 1,
+	Anum_fence_token,
+	Anum_fence_issued,
+	Anum_fence_released,
+	Anum_fence_holder,
+	Anum_fence_authority,
+	Anum_fence_acquired_at,
+	Anum_fence_renewed_at,
+	Anum_fence_expires_at,
+	Anum_fence_raised_at,
+	Anum_fence_raised_by,
+	Natts_fence = Anum_fence_raised_by
+};
+
+static TimestampTz
+slot_time(TupleTableSlot *slot, int attnum)
+{
+	return slot->tts_isnull[attnum - 1] ? 0 :
+		DatumGetTimestampTz(slot->tts_values[attnum - 1]);
+}
+
+/* fence_row_decode: copy the columns of the tuple in the slot into *row */
+void
+fence_row_decode(FenceRow *row, TupleTableSlot *slot)
+{
+	Datum	   *values;
+	bool	   *nulls;
+
+	slot_getallattrs(slot);
+	values = slot->tts_values;
+	nulls = slot->tts_isnull;
+
+	row->token = DatumGetInt64(values[Anum_fence_token - 1]);
+	row->issued = DatumGetBool(values[Anum_fence_issued - 1]);
+	row->released = DatumGetBool(values[Anum_fence_released - 1]);
+	row->raised_at = slot_time(slot, Anum_fence_raised_at);
+	row->raised_by = DatumGetFullTransactionId(values[Anum_fence_raised_by - 1]);
+
+	row->holder.data = NULL;
+	row->holder.len = 0;
+	if (!nulls[Anum_fence_holder - 1])
+	{
+		struct varlena *holder = PG_DETOAST_DATUM_PACKED(values[Anum_fence_holder - 1]);
+		FenceString string;
+
+		string.data = VARDATA_ANY(holder);
+		string.len = VARSIZE_ANY_EXHDR(holder);
+		fence_row_set_holder(row, string);
+	}
+
+	row->has_lease = !nulls[Anum_fence_authority - 1];
+	if (row->has_lease)
+	{
+		strlcpy(row->authority_data,
+				NameStr(*DatumGetName(values[Anum_fence_authority - 1])),
+				NAMEDATALEN);
+		row->authority.data = row->authority_data;
+		row->authority.len = strlen(row->authority_data);
+	}
+	row->acquired_at = slot_time(slot, Anum_fence_acquired_at);
+	row->renewed_at = slot_time(slot, Anum_fence_renewed_at);
+	row->expires_at = slot_time(slot, Anum_fence_expires_at);
+}
+
+/* fence_row_form: the heap tuple of a fence */
+HeapTuple
+fence_row_form(const FenceRow *row, FenceString resource, TupleDesc desc)
+{
+	Datum		values[Natts_fence];
+	bool		nulls[Natts_fence] = {false};
+	NameData	authority;
+
+	values[Anum_fence_resource - 1] =
+		PointerGetDatum(cstring_to_text_with_len(resource.data, resource.len));
+	values[Anum_fence_token - 1] = Int64GetDatum(row->token);
+	values[Anum_fence_issued - 1] = BoolGetDatum(row->issued);
+	values[Anum_fence_released - 1] = BoolGetDatum(row->released);
+
+	nulls[Anum_fence_holder - 1] = row->holder.data == NULL;
+	if (row->holder.data)
+		values[Anum_fence_holder - 1] =
+			PointerGetDatum(cstring_to_text_with_len(row->holder.data,
+													 row->holder.len));
+
+	if (row->has_lease)
+	{
+		namestrcpy(&authority, row->authority.data);
+		values[Anum_fence_authority - 1] = NameGetDatum(&authority);
+		values[Anum_fence_acquired_at - 1] = TimestampTzGetDatum(row->acquired_at);
+		values[Anum_fence_renewed_at - 1] = TimestampTzGetDatum(row->renewed_at);
+		values[Anum_fence_expires_at - 1] = TimestampTzGetDatum(row->expires_at);
+	}
+	else
+		for (int i = Anum_fence_authority; i <= Anum_fence_expires_at; i++)
+			nulls[i - 1] = true;
+
+	values[Anum_fence_raised_at - 1] = TimestampTzGetDatum(row->raised_at);
+	values[Anum_fence_raised_by - 1] = FullTransactionIdGetDatum(row->raised_by);
+
+	return heap_form_tuple(desc, values, nulls);
+}
+
+/* fence_row_set_holder: keep a copy; data NULL means unknown. */
+void
+fence_row_set_holder(FenceRow *row, FenceString holder)
+{
+	row->holder.data = NULL;
+	row->holder.len = 0;
+	if (holder.data == NULL)
+		return;
+	row->holder.len = Min(holder.len, FENCE_MAX_HOLDER);
+	memcpy(row->holder_data, holder.data, row->holder.len);
+	row->holder.data = row->holder_data;
+}
+
+/* fence_row_set_lease: authority NULL takes the lease away. */
+void
+fence_row_set_lease(FenceRow *row, const char *authority, TimestampTz at,
+					TimestampTz expires_at)
+{
+	row->has_lease = authority != NULL;
+	if (!row->has_lease)
+		return;
+	strlcpy(row->authority_data, authority, NAMEDATALEN);
+	row->authority.data = row->authority_data;
+	row->authority.len = strlen(row->authority_data);
+	row->acquired_at = row->renewed_at = at;
+	row->expires_at = expires_at;
+}
+
+/*
+ * fence_row_raise
+ *
+ * Start a new generation in *row: the token with its holder, no lease, raised
+ * now and by this transaction, which gets its transaction id here.
+ */
+void
+fence_row_raise(FenceRow *row, int64 token, bool issued, FenceString holder)
+{
+	row->token = token;
+	row->issued = issued;
+	row->released = false;
+	fence_row_set_holder(row, holder);
+	fence_row_set_lease(row, NULL, 0, 0);
+	row->raised_at = GetCurrentTimestamp();
+	row->raised_by = GetTopFullTransactionId();
+}
+
+/*
+ * fence_row_state
+ *
+ * What the decision needs to know of a row that was found. A generation that
+ * this transaction itself has released ends only at its commit.
+ */
+void
+fence_row_state(const FenceRow *row, FenceState *state)
+{
+	memset(state, 0, sizeof(FenceState));
+	state->kind = row->issued ? FENCE_ISSUED : FENCE_EXTERNAL;
+	state->token = row->token;
+	state->holder = row->holder;
+	state->released = row->released && !row->mine;
+}
+
+/* fence_row_live: does a lease of this generation still run? */
+bool
+fence_row_live(const FenceRow *row, TimestampTz now)
+{
+	return row->found && row->has_lease && !row->released &&
+		row->expires_at > now;
+}

@@ -1,0 +1,385 @@
+/*
+ * fence_session.c
+ *		Admits the current transaction for resources, and checks the admissions
+ *		again at its commit.
+ *
+ * Rules: what an admission waits for is only ever another raise of the same
+ * resource; showing the current token takes no lock and writes nothing.
+ *
+ * The commit check runs as a transaction callback before commit and before
+ * prepare. Callbacks run newest first, so the first admission of each
+ * transaction moves this one to the front: before those of modules that
+ * publish to other servers. It locks fences in byte order of their resources,
+ * the order of everything that locks several.
+ */
+#include "postgres.h"
+
+#include "access/transam.h"
+#include "access/xact.h"
+#include "miscadmin.h"
+#include "storage/lmgr.h"
+#include "utils/snapmgr.h"
+
+#include "debug_point.h"
+#include "fence_prefix.h"
+#include "fence_report.h"
+#include "fence_session.h"
+#include "fence_table.h"
+
+static bool session_checked = false;	/* the commit check has run */
+
+static void xact_callback(XactEvent event, void *arg);
+
+/* Remember an admission; the first of a transaction moves the callback up. */
+static void
+record(FenceString resource, bool observed, int64 token, Oid target)
+{
+	static bool registered = false;
+
+	if (!fence_admission_any())
+	{
+		if (registered)
+			UnregisterXactCallback(xact_callback, NULL);
+		registered = false;
+		RegisterXactCallback(xact_callback, NULL);
+		registered = true;
+	}
+	fence_admission_record(resource, observed, token, target);
+}
+
+/* The state to judge a resource by. */
+static void
+read_state(FenceTable *table, FenceString resource, FenceRow *row,
+		   FenceState *state)
+{
+	if (fence_table_read(table, resource, row))
+		fence_row_state(row, state);
+	else
+		fence_prefix_lookup(resource, state);
+}
+
+/* Refuse an offer, or log what would be refused. */
+static void
+refuse(FenceVerdict verdict, FencePlace place, const FenceOffer *offer,
+	   const FenceState *state)
+{
+	FenceRefusal refusal = {0};
+
+	refusal.verdict = verdict;
+	refusal.place = place;
+	refusal.resource = offer->resource;
+	refusal.token = offer->token;
+	refusal.holder = offer->holder;
+	if (state->kind != FENCE_ABSENT)
+	{
+		refusal.fence = state->token;
+		refusal.fence_holder = state->holder;
+	}
+	refusal.target = offer->target;
+	refusal.observed = offer->observe;
+	fence_refuse(&refusal);
+}
+
+/*
+ * Can this transaction see what the generations before this one wrote? Always
+ * in READ COMMITTED, whose next statement has a new snapshot. A raise with a
+ * transaction id that this cluster has not given out came with a restored
+ * dump.
+ */
+static bool
+raise_is_visible(const FenceRow *row)
+{
+	uint64		raised_by = U64FromFullTransactionId(row->raised_by);
+	uint64		next;
+
+	if (!IsolationUsesXactSnapshot() ||
+		FullTransactionIdEquals(row->raised_by, GetTopFullTransactionIdIfAny()))
+		return true;
+
+	next = U64FromFullTransactionId(ReadNextFullTransactionId());
+	if (raised_by >= next || next - raised_by > PG_INT32_MAX ||
+		!TransactionIdIsNormal(XidFromFullTransactionId(row->raised_by)))
+		return true;
+	return !XidInMVCCSnapshot(XidFromFullTransactionId(row->raised_by),
+							  GetTransactionSnapshot());
+}
+
+/*
+ * Store an external token as the fence of its resource. Waits for a
+ * transaction that is doing the same. False, with at most a lock taken, if the
+ * fence is not any more what the caller judged by, as read into *row.
+ */
+static bool
+raise_external(const FenceOffer *offer, const FenceState *judged, FenceRow *row)
+{
+	FenceTable *table;
+	bool		raised = false;
+
+	PreventCommandIfReadOnly("fence_check()");
+
+	if (!row->found && TransactionIdIsValid(row->inserter))
+	{
+		XactLockTableWait(row->inserter, NULL, NULL, XLTW_None);
+		return false;
+	}
+
+	table = fence_table_open(RowExclusiveLock);
+	if (judged->kind == FENCE_ABSENT)
+	{
+		raised = fence_table_lock_absent(table, offer->resource);
+		if (raised)
+		{
+			fence_row_raise(row, offer->token, false, offer->holder);
+			fence_table_insert(table, offer->resource, row);
+		}
+	}
+	else if (fence_table_lock(table, offer->resource, LockTupleExclusive,
+							  row) == FENCE_LOCKED &&
+			 !row->issued && row->token == judged->token)
+	{
+		fence_row_raise(row, offer->token, false, offer->holder);
+		fence_table_update(table, offer->resource, row);
+		raised = true;
+	}
+	fence_table_close(table);
+	return raised;
+}
+
+/* Judge an offer against the fence, and raise the fence if need be. */
+static bool
+admit_by_fence(const FenceOffer *offer, const Admission *before)
+{
+	FenceTable *table = fence_table_open(AccessShareLock);
+	bool		admitted = false;
+
+	for (;;)
+	{
+		FenceRow	row;
+		FenceState	state;
+		FenceVerdict verdict;
+
+		CHECK_FOR_INTERRUPTS();
+		read_state(table, offer->resource, &row, &state);
+		verdict = fence_judge_offer(&state, offer->token, offer->holder);
+
+		/*
+		 * Rows were written under the token before. If the fence has left it,
+		 * somebody else's generation lies in between, so they are stale
+		 * whatever is offered now.
+		 */
+		if (before != NULL && offer->token != before->token &&
+			(verdict == FENCE_ACCEPT || verdict == FENCE_RAISE) &&
+			(offer->token < before->token || state.token != before->token))
+		{
+			FenceOffer	earlier = *offer;
+
+			earlier.token = Min(before->token, offer->token);
+			refuse(FENCE_STALE, FENCE_AT_STATEMENT, &earlier, &state);
+			break;
+		}
+
+		if (verdict != FENCE_ACCEPT && verdict != FENCE_RAISE)
+		{
+			refuse(verdict, FENCE_AT_STATEMENT, offer, &state);
+			break;
+		}
+
+		if (!offer->observe)
+		{
+			if (verdict == FENCE_ACCEPT && !raise_is_visible(&row))
+				fence_refuse_snapshot(offer->resource, offer->token);
+			if (verdict == FENCE_RAISE && !raise_external(offer, &state, &row))
+				continue;
+		}
+		admitted = true;
+		break;
+	}
+
+	fence_table_close(table);
+	return admitted;
+}
+
+/*
+ * fence_admit
+ *
+ * Admit this transaction for a resource with a token. Any function or trigger
+ * that is shown a token calls it. Raises LF001, LF003 or LF004 if the token is
+ * refused, 40001 if the snapshot is too old for it, 25006 if an external token
+ * would have to be stored and must not be. Waits for another transaction only
+ * to raise an external token. False only if a violation was observed.
+ */
+bool
+fence_admit(const FenceOffer *offer)
+{
+	Admission  *before = fence_admission_find(offer->resource, offer->observe);
+
+	if (before != NULL && before->token == offer->token &&
+		offer->holder.data == NULL)
+		return true;
+
+	PreventCommandDuringRecovery("fence_check()");
+	PreventCommandIfParallelMode("fence_check()");
+	if (session_checked)
+		ereport(ERROR,
+				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+				 errmsg("cannot admit resource \"%.*s\" while the transaction commits",
+						offer->resource.len, offer->resource.data),
+				 errdetail("The admissions of this transaction have already been checked.")));
+
+	if (!admit_by_fence(offer, before))
+		return false;
+	record(offer->resource, offer->observe, offer->token, offer->target);
+	return true;
+}
+
+/*
+ * fence_admitted
+ *
+ * Tell whether this transaction was admitted for a resource, and with which
+ * token. With "observe", an admission that was only observed counts too.
+ */
+bool
+fence_admitted(FenceString resource, bool observe, int64 *token)
+{
+	Admission  *admission = fence_admission_find(resource, false);
+
+	if (admission == NULL && observe)
+		admission = fence_admission_find(resource, true);
+	if (admission == NULL)
+		return false;
+	*token = admission->token;
+	return true;
+}
+
+/*
+ * fence_session_before_raise
+ *
+ * Called with the locked row (or none) before this transaction starts a new
+ * generation of a resource. If it was admitted for the resource with a token
+ * that the fence has left, what it wrote under that token is stale.
+ */
+void
+fence_session_before_raise(FenceString resource, const FenceRow *row)
+{
+	Admission  *admission = fence_admission_find(resource, false);
+	FenceOffer	offer = {0};
+	FenceState	state = {0};
+
+	if (session_checked)
+		ereport(ERROR,
+				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+				 errmsg("cannot raise the fence of resource \"%.*s\" while the transaction commits",
+						resource.len, resource.data)));
+	if (admission == NULL)
+		return;
+	if (row->found)
+		fence_row_state(row, &state);
+	if (row->found && state.token == admission->token && !state.released)
+		return;
+	offer.resource = resource;
+	offer.token = admission->token;
+	offer.target = admission->target;
+	refuse(FENCE_STALE, FENCE_AT_STATEMENT, &offer, &state);
+}
+
+/*
+ * fence_session_raised
+ *
+ * This transaction has raised the fence or holds the generation's lock: that
+ * admits it.
+ */
+void
+fence_session_raised(FenceString resource, int64 token)
+{
+	record(resource, false, token, InvalidOid);
+}
+
+/* Judge one admission for the last time. */
+static void
+check_admission(FenceTable *table, const Admission *admission, bool lock)
+{
+	FenceOffer	offer = {0};
+	FenceRow	row;
+	FenceState	state;
+	FenceVerdict verdict;
+
+	offer.resource = admission->resource;
+	offer.token = admission->token;
+	offer.target = admission->target;
+	offer.observe = admission->observed;
+
+	read_state(table, offer.resource, &row, &state);
+	if (admission->observed)
+	{
+		verdict = fence_judge_offer(&state, offer.token, offer.holder);
+		if (verdict != FENCE_ACCEPT && verdict != FENCE_RAISE)
+			refuse(verdict, FENCE_AT_COMMIT, &offer, &state);
+		return;
+	}
+
+	/* Without the lock first: what is stale already need not wait for it. */
+	verdict = fence_judge_commit(&state, offer.token);
+	if (verdict == FENCE_ACCEPT && lock && !row.mine)
+	{
+		if (fence_table_lock(table, offer.resource, LockTupleKeyShare,
+							 &row) == FENCE_LOCKED)
+			fence_row_state(&row, &state);
+		else
+			memset(&state, 0, sizeof(state));
+		verdict = fence_judge_commit(&state, offer.token);
+	}
+	if (verdict != FENCE_ACCEPT)
+		refuse(verdict, FENCE_AT_COMMIT, &offer, &state);
+}
+
+/*
+ * The commit check: every admission of the transaction must still be good, and
+ * stays so until the transaction has ended, because no raise passes the lock.
+ * Only a transaction that cannot have written anything goes without the lock.
+ */
+static void
+check_admissions(void)
+{
+	bool		lock = !XactReadOnly ||
+		TransactionIdIsValid(GetTopTransactionIdIfAny());
+	uint64		count;
+	Admission **sorted = fence_admission_sorted(&count);
+	FenceTable *table;
+
+	PushActiveSnapshot(GetTransactionSnapshot());
+	table = fence_table_open(lock ? RowShareLock : AccessShareLock);
+	for (uint64 i = 0; i < count; i++)
+	{
+		CHECK_FOR_INTERRUPTS();
+		check_admission(table, sorted[i], lock);
+	}
+	fence_table_close(table);
+	PopActiveSnapshot();
+}
+
+static void
+xact_callback(XactEvent event, void *arg)
+{
+	switch (event)
+	{
+		case XACT_EVENT_PRE_COMMIT:
+		case XACT_EVENT_PRE_PREPARE:
+			if (fence_admission_any() && !session_checked)
+			{
+				DEBUG_POINT("commit-check");
+				check_admissions();
+				session_checked = true;
+			}
+			break;
+
+		case XACT_EVENT_COMMIT:
+		case XACT_EVENT_PREPARE:
+		case XACT_EVENT_ABORT:
+			fence_admission_forget();
+			session_checked = false;
+			break;
+
+		default:				/* parallel workers admit nothing */
+			break;
+	}
+}

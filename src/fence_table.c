@@ -1,0 +1,438 @@
+/*
+ * fence_table.c
+ *		The only file that knows the heap and the index of lockfence.fence.
+ *
+ * Rules that hold here:
+ *
+ * A fence is read as the latest committed version, whatever the snapshot of
+ * the transaction. The transaction's snapshot would accept a token that was
+ * fenced after it was taken. A fresh MVCC snapshot would draw predicate locks
+ * under SERIALIZABLE and fail writers of other resources. SnapshotSelf and
+ * SnapshotDirty judge version by version while the scan moves: an update that
+ * commits in between shows them the old version as dead and is not yet among
+ * the index entries they collected, so a row that exists all the time is
+ * missed. Therefore the scan runs with SnapshotAny and judges each version
+ * with HeapTupleSatisfiesUpdate(); see find_live() for what makes "absent"
+ * certain.
+ *
+ * Rows are locked before they are judged for a write, and written by the
+ * functions that catalogs use, never by SQL: ON CONFLICT and row locks of a
+ * REPEATABLE READ statement would answer 40001 where the truth is "stale".
+ * Each write is followed by CommandCounterIncrement(), so that the
+ * transaction's next look finds it.
+ *
+ * Rights are not checked here: the callers are functions whose EXECUTE right
+ * decides, and workers have none on the table.
+ */
+#include "postgres.h"
+
+#include "access/genam.h"
+#include "access/heapam.h"
+#include "access/htup_details.h"
+#include "access/multixact.h"
+#include "access/subtrans.h"
+#include "access/table.h"
+#include "access/tableam.h"
+#include "access/xact.h"
+#include "catalog/indexing.h"
+#include "catalog/pg_collation.h"
+#include "common/hashfn.h"
+#include "executor/tuptable.h"
+#include "miscadmin.h"
+#include "storage/bufmgr.h"
+#include "storage/lmgr.h"
+#include "storage/procarray.h"
+#include "utils/builtins.h"
+#include "utils/fmgroids.h"
+#include "utils/rel.h"
+#include "utils/snapmgr.h"
+#include "utils/timestamp.h"
+#include "utils/xid8.h"
+
+#include "compat.h"
+#include "debug_point.h"
+#include "fence_catalog.h"
+#include "fence_table.h"
+
+struct FenceTable
+{
+	Relation	heap;
+	Relation	index;
+	IndexScanDesc scan;
+	TupleTableSlot *slot;
+};
+
+/* A text datum on the stack, for the index probe. */
+typedef struct KeyBuffer
+{
+	int32		header;
+	char		data[FENCE_MAX_RESOURCE];
+} KeyBuffer;
+
+/*
+ * fence_table_open
+ *
+ * Open the table for any number of reads, or for locks and writes as the lock
+ * mode allows. The lock stays until the end of the transaction, as with any
+ * table. Raises an error if the extension's table is not there.
+ */
+FenceTable *
+fence_table_open(LOCKMODE lockmode)
+{
+	FenceTable *table = palloc(sizeof(FenceTable));
+
+	table->heap = table_open(fence_catalog_oid(FENCE_CATALOG_TABLE), lockmode);
+	table->index = index_open(fence_catalog_oid(FENCE_CATALOG_INDEX),
+							  AccessShareLock);
+	table->slot = table_slot_create(table->heap, NULL);
+	table->scan = index_beginscan_compat(table->heap, table->index,
+										 SnapshotAny, 1);
+	return table;
+}
+
+/*
+ * fence_table_close
+ *
+ * After an error the resource owner does the same.
+ */
+void
+fence_table_close(FenceTable *table)
+{
+	index_endscan(table->scan);
+	ExecDropSingleTupleTableSlot(table->slot);
+	index_close(table->index, NoLock);
+	table_close(table->heap, NoLock);
+	pfree(table);
+}
+
+/* The heap tuple in the slot; the slot keeps its buffer pinned. */
+static HeapTuple
+slot_tuple(FenceTable *table, Buffer *buffer)
+{
+	*buffer = ((BufferHeapTupleTableSlot *) table->slot)->buffer;
+	return ExecFetchSlotHeapTuple(table->slot, false, NULL);
+}
+
+/* Copy the version in the slot into *row, and let go of it. */
+static void
+take_row(FenceTable *table, FenceRow *row)
+{
+	Buffer		buffer;
+	HeapTuple	tuple = slot_tuple(table, &buffer);
+
+	row->found = true;
+	row->inserter = InvalidTransactionId;
+	row->tid = tuple->t_self;
+	row->mine = TransactionIdIsCurrentTransactionId(HeapTupleHeaderGetXmin(tuple->t_data));
+	fence_row_decode(row, table->slot);
+	ExecClearTuple(table->slot);
+}
+
+/*
+ * find_live
+ *
+ * Put the live version of a resource into the slot: the one that the latest
+ * committed transaction left, or this one. False if there is none; then
+ * *inserter names a transaction that is just inserting one, if any.
+ *
+ * Finding none is believed only if nothing moved. A version that another
+ * transaction has updated says that a newer one exists, which the index scan
+ * may have missed because it read its leaf page before. So look again; from
+ * the second look on, only an update that a snapshot taken before that look
+ * counts as running can have hidden its successor.
+ *
+ * The caller holds a snapshot (active or registered), which keeps versions
+ * that die meanwhile from being pruned away.
+ */
+static bool
+find_live(FenceTable *table, FenceString resource, TransactionId *inserter)
+{
+	CommandId	cid = GetCurrentCommandId(false);
+	Snapshot	before = NULL;
+	KeyBuffer	buffer;
+	ScanKeyData key;
+
+	SET_VARSIZE(&buffer, VARHDRSZ + resource.len);
+	memcpy(buffer.data, resource.data, resource.len);
+	ScanKeyEntryInitialize(&key, 0, 1, BTEqualStrategyNumber, InvalidOid,
+						   C_COLLATION_OID, F_TEXTEQ, PointerGetDatum(&buffer));
+
+	for (;;)
+	{
+		bool		moved = false;
+
+		CHECK_FOR_INTERRUPTS();
+		*inserter = InvalidTransactionId;
+		index_rescan(table->scan, &key, 1, NULL, 0);
+		while (index_getnext_slot(table->scan, ForwardScanDirection, table->slot))
+		{
+			Buffer		heapbuf;
+			HeapTuple	tuple = slot_tuple(table, &heapbuf);
+			TransactionId xid;
+			TM_Result	result;
+
+			DEBUG_POINT("fence-probe");
+			LockBuffer(heapbuf, BUFFER_LOCK_SHARE);
+			result = HeapTupleSatisfiesUpdate(tuple, cid, heapbuf);
+			switch (result)
+			{
+				case TM_Ok:
+				case TM_BeingModified:
+					LockBuffer(heapbuf, BUFFER_LOCK_UNLOCK);
+					if (before)
+						UnregisterSnapshot(before);
+					return true;
+
+				case TM_Updated:
+					xid = HeapTupleHeaderGetUpdateXid(tuple->t_data);
+					if (before == NULL || XidInMVCCSnapshot(xid, before))
+						moved = true;
+					break;
+
+				case TM_Invisible:
+					xid = HeapTupleHeaderGetXmin(tuple->t_data);
+					if (!TransactionIdIsCurrentTransactionId(xid) &&
+						TransactionIdIsInProgress(xid))
+						*inserter = xid;
+					break;
+
+				default:
+					break;
+			}
+			LockBuffer(heapbuf, BUFFER_LOCK_UNLOCK);
+		}
+
+		if (before)
+			UnregisterSnapshot(before);
+		if (!moved)
+			return false;
+		before = RegisterSnapshot(GetLatestSnapshot());
+	}
+}
+
+/*
+ * fence_table_read
+ *
+ * Read the latest committed fence of a resource, or this transaction's own.
+ * Takes no row lock. Returns row->found.
+ */
+bool
+fence_table_read(FenceTable *table, FenceString resource, FenceRow *row)
+{
+	row->found = find_live(table, resource, &row->inserter);
+	if (row->found)
+		take_row(table, row);
+	return row->found;
+}
+
+/* Lock one version, or the last one it leads to if the flags say so. */
+static FenceLock
+lock_version(FenceTable *table, ItemPointerData tid, LockTupleMode mode,
+			 LockWaitPolicy policy, uint8 flags)
+{
+	TM_FailureData failure;
+	TM_Result	result;
+
+	result = table_tuple_lock(table->heap, &tid, SnapshotAny, table->slot,
+							  GetCurrentCommandId(false), mode, policy, flags,
+							  &failure);
+	switch (result)
+	{
+		case TM_Ok:
+			return FENCE_LOCKED;
+		case TM_WouldBlock:
+			return FENCE_WOULD_BLOCK;
+		case TM_Updated:
+		case TM_Deleted:
+			return FENCE_CHANGED;
+		default:
+			elog(ERROR, "unexpected result %d of locking a fence", result);
+	}
+}
+
+/*
+ * fence_table_lock
+ *
+ * Lock the latest version of a resource's row and read it, FENCE_LOCKED or
+ * FENCE_NOT_FOUND. The table was opened with RowShareLock at least. Waits as
+ * any row lock does: lock_timeout and the deadlock detector apply.
+ */
+FenceLock
+fence_table_lock(FenceTable *table, FenceString resource, LockTupleMode mode,
+				 FenceRow *row)
+{
+	for (;;)
+	{
+		Buffer		buffer;
+		FenceLock	result;
+
+		row->found = find_live(table, resource, &row->inserter);
+		if (!row->found)
+			return FENCE_NOT_FOUND;
+
+		result = lock_version(table, slot_tuple(table, &buffer)->t_self, mode,
+							  LockWaitBlock,
+							  TUPLE_LOCK_FLAG_LOCK_UPDATE_IN_PROGRESS |
+							  TUPLE_LOCK_FLAG_FIND_LAST_VERSION);
+		if (result == FENCE_LOCKED)
+		{
+			take_row(table, row);
+			return FENCE_LOCKED;
+		}
+	}
+}
+
+/*
+ * fence_table_lock_seen
+ *
+ * Lock the version that fence_table_read() has just found, without waiting:
+ * FENCE_LOCKED, FENCE_WOULD_BLOCK, or FENCE_CHANGED with nothing locked if
+ * there is a newer one. What the caller decided by the row stays true.
+ */
+FenceLock
+fence_table_lock_seen(FenceTable *table, const FenceRow *row, LockTupleMode mode)
+{
+	FenceLock	result = lock_version(table, row->tid, mode, LockWaitSkip, 0);
+
+	ExecClearTuple(table->slot);
+	return result;
+}
+
+/* The running member of a multixact that matters most to a waiter. */
+static TransactionId
+running_member(MultiXactId multi, bool *committing)
+{
+	TransactionId found = InvalidTransactionId;
+	MultiXactMember *members;
+	int			nmembers = GetMultiXactIdMembers(multi, &members, false, false);
+
+	for (int i = 0; i < nmembers; i++)
+	{
+		bool		shares = members[i].status == MultiXactStatusForKeyShare;
+
+		if (TransactionIdIsCurrentTransactionId(members[i].xid) ||
+			!TransactionIdIsInProgress(members[i].xid))
+			continue;
+		if (!TransactionIdIsValid(found) || !shares)
+		{
+			found = members[i].xid;
+			*committing = shares;
+		}
+	}
+	if (nmembers > 0)
+		pfree(members);
+	return found;
+}
+
+/*
+ * fence_table_blocker
+ *
+ * Tell whom a lock attempt met, after FENCE_WOULD_BLOCK or with an inserter.
+ * The answer may be out of date at once; it serves waiting and messages.
+ */
+void
+fence_table_blocker(FenceTable *table, const FenceRow *row, FenceBlocker *blocker)
+{
+	TransactionId xid = row->inserter;
+	ItemPointerData tid = row->tid;
+
+	blocker->committing = false;
+	if (row->found)
+	{
+		xid = InvalidTransactionId;
+		if (table_tuple_fetch_row_version(table->heap, &tid, SnapshotAny,
+										  table->slot))
+		{
+			Buffer		buffer;
+			HeapTupleHeader header = slot_tuple(table, &buffer)->t_data;
+			TransactionId xmax;
+			uint16		infomask;
+
+			LockBuffer(buffer, BUFFER_LOCK_SHARE);
+			xmax = HeapTupleHeaderGetRawXmax(header);
+			infomask = header->t_infomask;
+			LockBuffer(buffer, BUFFER_LOCK_UNLOCK);
+
+			if (infomask & HEAP_XMAX_IS_MULTI)
+				xid = running_member(xmax, &blocker->committing);
+			else if (!(infomask & HEAP_XMAX_INVALID))
+			{
+				xid = xmax;
+				blocker->committing = HEAP_XMAX_IS_KEYSHR_LOCKED(infomask) &&
+					HEAP_XMAX_IS_LOCKED_ONLY(infomask);
+			}
+		}
+		ExecClearTuple(table->slot);
+	}
+
+	if (TransactionIdIsValid(xid))
+		xid = TransactionIdIsInProgress(xid) ?
+			SubTransGetTopmostTransaction(xid) : InvalidTransactionId;
+	blocker->xid = xid;
+}
+
+/* The lock on the table's object and the resource's hash. */
+static void
+first_use_lock(FenceTable *table, FenceString resource, bool take)
+{
+	Oid			classid = RelationGetRelid(table->heap);
+	Oid			objid = hash_bytes((const unsigned char *) resource.data,
+								   resource.len);
+
+	if (take)
+		LockDatabaseObject(classid, objid, 0, ExclusiveLock);
+	else
+		UnlockDatabaseObject(classid, objid, 0, ExclusiveLock);
+}
+
+/*
+ * fence_table_lock_absent
+ *
+ * Get ready to insert the first fence of a resource. True if there is none and
+ * nobody is inserting one; then fence_table_insert() must follow. First uses
+ * are put in order by a lock on the table's object and the key's hash, held
+ * from here to the insertion: after that the row itself tells.
+ */
+bool
+fence_table_lock_absent(FenceTable *table, FenceString resource)
+{
+	TransactionId inserter;
+
+	first_use_lock(table, resource, true);
+	if (!find_live(table, resource, &inserter) &&
+		!TransactionIdIsValid(inserter))
+		return true;
+	ExecClearTuple(table->slot);
+	first_use_lock(table, resource, false);
+	return false;
+}
+
+/* fence_table_insert: store the first fence after fence_table_lock_absent() */
+void
+fence_table_insert(FenceTable *table, FenceString resource, const FenceRow *row)
+{
+	HeapTuple	tuple = fence_row_form(row, resource,
+									   RelationGetDescr(table->heap));
+
+	CatalogTupleInsert(table->heap, tuple);
+	heap_freetuple(tuple);
+	CommandCounterIncrement();
+	first_use_lock(table, resource, false);
+}
+
+/*
+ * fence_table_update
+ *
+ * Write a row that fence_table_lock() has locked and the caller has changed.
+ */
+void
+fence_table_update(FenceTable *table, FenceString resource, const FenceRow *row)
+{
+	HeapTuple	tuple = fence_row_form(row, resource,
+									   RelationGetDescr(table->heap));
+	ItemPointerData tid = row->tid;
+
+	CatalogTupleUpdate(table->heap, &tid, tuple);
+	heap_freetuple(tuple);
+	CommandCounterIncrement();
+}

@@ -1,0 +1,48 @@
+/*
+ * fence_table.h
+ *		Reading, locking and writing rows of lockfence.fence.
+ */
+#ifndef FENCE_TABLE_H
+#define FENCE_TABLE_H
+
+#include "nodes/lockoptions.h"
+#include "storage/lockdefs.h"
+
+#include "fence_row.h"
+
+typedef enum FenceLock
+{
+	FENCE_LOCKED,
+	FENCE_NOT_FOUND,			/* see inserter */
+	FENCE_CHANGED,				/* a newer version has been committed */
+	FENCE_WOULD_BLOCK			/* see fence_table_blocker() */
+} FenceLock;
+
+/* Who keeps a row or a resource from being locked. */
+typedef struct FenceBlocker
+{
+	TransactionId xid;			/* top transaction, or invalid if gone */
+	bool		committing;		/* all it holds is a commit check's lock */
+} FenceBlocker;
+
+typedef struct FenceTable FenceTable;
+
+extern FenceTable *fence_table_open(LOCKMODE lockmode);
+extern void fence_table_close(FenceTable *table);
+
+extern bool fence_table_read(FenceTable *table, FenceString resource,
+							 FenceRow *row);
+extern FenceLock fence_table_lock(FenceTable *table, FenceString resource,
+								  LockTupleMode mode, FenceRow *row);
+extern FenceLock fence_table_lock_seen(FenceTable *table, const FenceRow *row,
+									   LockTupleMode mode);
+extern void fence_table_blocker(FenceTable *table, const FenceRow *row,
+								FenceBlocker *blocker);
+
+extern bool fence_table_lock_absent(FenceTable *table, FenceString resource);
+extern void fence_table_insert(FenceTable *table, FenceString resource,
+							   const FenceRow *row);
+extern void fence_table_update(FenceTable *table, FenceString resource,
+							   const FenceRow *row);
+
+#endif							/* FENCE_TABLE_H */

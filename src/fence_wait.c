@@ -1,0 +1,126 @@
+/*
+ * fence_wait.c
+ *		Waits between two looks at a resource, and names what is in the way.
+ *
+ * Rules: nothing is locked while this waits. It wakes for a cancel or a
+ * termination at once. Looks are at most POLL_MAX apart, so a lease that was
+ * released or has expired is noticed well within 100 ms.
+ */
+#include "postgres.h"
+
+#include "access/xact.h"
+#include "executor/spi.h"
+#include "miscadmin.h"
+#include "storage/latch.h"
+#include "storage/procarray.h"
+#include "utils/builtins.h"
+
+#include "compat.h"
+#include "fence_wait.h"
+
+/* Microseconds. */
+#define POLL_MAX		(INT64CONST(50000))
+#define POLL_PASSING	(INT64CONST(1000))
+#define PASSING_GRACE	(INT64CONST(100000))	/* the blink of a commit */
+
+/* fence_wait_begin: start counting */
+void
+fence_wait_begin(FenceWait *wait, int64 limit)
+{
+	INSTR_TIME_SET_CURRENT(wait->start);
+	wait->limit = limit;
+}
+
+/*
+ * fence_wait_more
+ *
+ * Sleep before the next look. False if the time is over.
+ */
+bool
+fence_wait_more(const FenceWait *wait, const FenceObstacle *obstacle)
+{
+	instr_time	now;
+	int64		left;
+	int64		pause;
+
+	INSTR_TIME_SET_CURRENT(now);
+	INSTR_TIME_SUBTRACT(now, wait->start);
+	left = wait->limit - (int64) INSTR_TIME_GET_MICROSEC(now);
+	if (obstacle->passing)
+		left = Max(left, PASSING_GRACE - (int64) INSTR_TIME_GET_MICROSEC(now));
+	if (left <= 0)
+		return false;
+
+	pause = obstacle->passing ? POLL_PASSING : POLL_MAX;
+	pause = Min(pause, left);
+	if (obstacle->retry_after > 0)
+		pause = Min(pause, obstacle->retry_after);
+
+	(void) WaitLatch(MyLatch, WL_LATCH_SET | WL_TIMEOUT | WL_EXIT_ON_PM_DEATH,
+					 Max(1, (pause + 999) / 1000), wait_event_acquire_compat());
+	ResetLatch(MyLatch);
+	CHECK_FOR_INTERRUPTS();
+	return true;
+}
+
+/* fence_obstacle_lease: another holder's lease, with the microseconds it has */
+void
+fence_obstacle_lease(FenceObstacle *obstacle, int64 remaining)
+{
+	obstacle->reason = "held by another holder";
+	obstacle->passing = false;
+	obstacle->retry_after = remaining;
+}
+
+/* The name of a prepared transaction, or NULL if it is gone. */
+static char *
+prepared_gid(TransactionId xid)
+{
+	Oid			type = XIDOID;
+	Datum		value = TransactionIdGetDatum(xid);
+	MemoryContext caller = CurrentMemoryContext;
+	char	   *gid = NULL;
+
+	SPI_connect();
+	if (SPI_execute_with_args("SELECT p.gid FROM pg_catalog.pg_prepared_xact() p"
+							  " WHERE p.transaction OPERATOR(pg_catalog.=) $1",
+							  1, &type, &value, NULL, true, 1) != SPI_OK_SELECT)
+		elog(ERROR, "could not read prepared transactions");
+	if (SPI_processed == 1)
+		gid = MemoryContextStrdup(caller,
+								  SPI_getvalue(SPI_tuptable->vals[0],
+											   SPI_tuptable->tupdesc, 1));
+	SPI_finish();
+	return gid;
+}
+
+/*
+ * fence_obstacle_lock
+ *
+ * Name who has the row locked or is inserting it. Running, but without a
+ * process: that is a prepared transaction.
+ */
+void
+fence_obstacle_lock(FenceObstacle *obstacle, FenceTable *table,
+					const FenceRow *row)
+{
+	FenceBlocker blocker;
+	char	   *gid = NULL;
+
+	fence_table_blocker(table, row, &blocker);
+	if (TransactionIdIsValid(blocker.xid) && BackendXidGetPid(blocker.xid) == 0)
+		gid = prepared_gid(blocker.xid);
+
+	obstacle->passing = false;
+	obstacle->retry_after = POLL_MAX;
+	if (gid != NULL)
+		obstacle->reason = psprintf("prepared transaction \"%s\"", gid);
+	else if (blocker.committing || !TransactionIdIsValid(blocker.xid))
+	{
+		obstacle->reason = "a commit is in progress";
+		obstacle->passing = true;
+		obstacle->retry_after = POLL_PASSING;
+	}
+	else
+		obstacle->reason = "another transaction that changes this resource has not ended";
+}

@@ -1,0 +1,25 @@
+/*
+ * lockfence.c
+ *		Module magic and start-up.
+ *
+ * Rule: nothing is set up here that a session without fences would pay for;
+ * callbacks are registered on first use by the files that need them.
+ */
+#include "postgres.h"
+
+#include "fmgr.h"
+
+#include "compat.h"
+#include "debug_point.h"
+
+LOCKFENCE_MODULE_MAGIC;
+
+void		_PG_init(void);
+
+void
+_PG_init(void)
+{
+#ifdef LOCKFENCE_DEBUG_POINTS
+	debug_point_init();
+#endif
+}
