@@ -4,6 +4,7 @@
 #	test/check.sh				everything
 #	test/check.sh lint [NAME...]		the checks in test/lint
 #	test/check.sh build			default, strict (gcc, clang), no Redis
+#	test/check.sh unit [NAME...]		test/unit/NAME.c
 #	test/check.sh regress [NAME...]		test/sql/NAME.sql
 #	test/check.sh isolation [NAME...]	test/isolation/specs/NAME.spec
 #	test/check.sh tap [FILE...]		test/t/FILE
@@ -120,6 +121,31 @@ build_others()
 	fi
 }
 
+# unit NAME... - programs that print TAP; NAME_test.c tests src/NAME.c alone
+unit()
+{
+	local name log count
+
+	for name in "$@"; do
+		log=$LF_WORK/unit.$name.log
+		# shellcheck disable=SC2086 # a list
+		if gcc $STRICT $ASSERTS -I src \
+			-I "$("$LF_PG_CONFIG" --includedir-server)" \
+			"test/unit/$name.c" "src/${name%_test}.c" \
+			-o "$LF_WORK/$name" >"$log" 2>&1 &&
+			timeout -k 10 60 "$LF_WORK/$name" >"$log" 2>&1 &&
+			count=$(grep -c '^ok ' "$log") && grep -qx "1\.\.$count" "$log"
+		then
+			result ok unit "$name" "$count tests"
+		else
+			result FAILED unit "$name"
+			keep unit "$log"
+			grep -v '^ok ' "$log" >"$log.short"
+			show "$log.short"
+		fi
+	done
+}
+
 # pg_suite SUITE BUILD NAME... - pg_regress or the isolation tester
 #
 # Runs what "make installcheck" runs.  Its lines look like
@@ -219,6 +245,7 @@ everything()
 	# shellcheck disable=SC2046 # lists of plain names
 	{
 		lint
+		unit $(names 'test/unit/*.c')
 		build_release && pg_suite regress release $(names 'test/sql/*.sql')
 		if build_main; then
 			pg_suite regress main $(names 'test/sql/*.sql')
@@ -240,6 +267,8 @@ part()
 		build)	build_release
 			build_main
 			build_others ;;
+		unit)	[ $# -gt 0 ] || set -- $(names 'test/unit/*.c')
+			unit "$@" ;;
 		regress)
 			[ $# -gt 0 ] || set -- $(names 'test/sql/*.sql')
 			build_main && pg_suite regress main "$@" ;;
@@ -283,7 +312,7 @@ lf_finish()
 }
 
 case ${1:-} in
-	'' | lint | build | regress | isolation | tap) ;;
+	'' | lint | build | unit | regress | isolation | tap) ;;
 	*)	sed -n '2,/^$/s/^# \{0,1\}//p' "$0" >&2
 		exit 2 ;;
 esac
