@@ -8,6 +8,7 @@
 #	test/check.sh regress [NAME...]		test/sql/NAME.sql
 #	test/check.sh isolation [NAME...]	test/isolation/specs/NAME.spec
 #	test/check.sh tap [FILE...]		test/t/FILE
+#	test/check.sh demo			test/demo.sh, as anybody would start it
 #
 # As root it installs missing packages and runs as "nobody"; as another user it
 # says what to install.  It works on a copy: the checkout and the system's
@@ -228,6 +229,21 @@ tap()
 	done
 }
 
+# demo - builds and cleans up by itself, since that is part of what it shows
+demo()
+{
+	local log=$LF_WORK/demo.out start=$SECONDS status=0
+
+	env -u LF_SECOND_RUN timeout -k 10 300 test/demo.sh >"$log" 2>&1 || status=$?
+	if [ "$status" -eq 0 ]; then
+		result ok demo "the incident" "$((SECONDS - start)) s"
+	else
+		result FAILED demo "the incident" "status $status"
+		keep demo "$log"
+		show "$log" 100
+	fi
+}
+
 # names PATTERN - the tests that there are, by name
 names()
 {
@@ -253,6 +269,7 @@ everything()
 			tap main $(find test/t -name '*.pl' | sort)
 		fi
 		build_others
+		demo
 	}
 }
 
@@ -277,6 +294,7 @@ part()
 			build_main && pg_suite isolation main "$@" ;;
 		tap)	[ $# -gt 0 ] || set -- $(find test/t -name '*.pl' | sort)
 			build_main && tap main "${@/#[!t]*\//test\/t/}" ;;
+		demo)	demo ;;
 	esac
 }
 
@@ -312,7 +330,7 @@ lf_finish()
 }
 
 case ${1:-} in
-	'' | lint | build | unit | regress | isolation | tap) ;;
+	'' | lint | build | unit | regress | isolation | tap | demo) ;;
 	*)	sed -n '2,/^$/s/^# \{0,1\}//p' "$0" >&2
 		exit 2 ;;
 esac
