@@ -154,7 +154,7 @@ unit()
 #	not ok 1 - NAME 12 ms			(16 and later)
 pg_suite()
 {
-	local suite=$1 build=$2 name line log time diffs args conf=()
+	local suite=$1 build=$2 name line log time golden diffs args conf=()
 	local -A verdict=()
 
 	shift 2
@@ -163,15 +163,20 @@ pg_suite()
 	log=$LF_WORK/$suite.$build.log
 	case $suite in
 		regress)	args=(REGRESS="$*" ISOLATION=)
-				diffs=$LF_BUILD ;;
+				golden=$LF_BUILD/expected diffs=$LF_BUILD ;;
 		isolation)	args=(REGRESS= ISOLATION="$*")
+				golden=$LF_BUILD/test/isolation/expected
 				diffs=$LF_BUILD/output_iso ;;
 	esac
+	# Without its golden file a test would end the whole suite.
+	for name in "$@"; do
+		[ -e "$golden/$name.out" ] || : >"$golden/$name.out"
+	done
 	rm -rf "$LF_BUILD/results" "$LF_BUILD/output_iso" \
 		"$LF_BUILD"/regression.{out,diffs}
 	[ ! -e test/server.conf ] || mapfile -t conf <test/server.conf
 	if lf_cluster_start "$suite" "${conf[@]}"; then
-		PGISOLATIONTIMEOUT=60 timeout -k 10 900 make -C "$LF_BUILD" \
+		PGISOLATIONTIMEOUT=60 timeout -k 10 900 make -s -C "$LF_BUILD" \
 			PG_CONFIG="$PG_CONFIG" TAP_TESTS= "${args[@]}" installcheck \
 			>"$log" 2>&1
 	fi
@@ -202,27 +207,27 @@ pg_suite()
 	show "$diffs/regression.diffs" 200
 }
 
-# tap BUILD FILE... - each file starts its own servers
+# tap BUILD NAME... - each file starts its own servers
 tap()
 {
-	local build=$1 file name log start status count
+	local build=$1 name log start status count
 
 	shift
 	lf_use "$build"
-	for file in "$@"; do
-		name=$(basename "$file" .pl)
+	for name in "$@"; do
+		name=$(basename "$name" .pl)
 		log=$LF_WORK/tap.$name.log
 		start=$SECONDS status=0
-		timeout -k 10 600 make -C "$LF_BUILD" PG_CONFIG="$PG_CONFIG" \
-			REGRESS= ISOLATION= PROVE_TESTS="$file" PROVE_FLAGS=-v \
+		timeout -k 10 600 make -s -C "$LF_BUILD" PG_CONFIG="$PG_CONFIG" \
+			REGRESS= ISOLATION= PROVE_TESTS="test/t/$name.pl" PROVE_FLAGS=-v \
 			installcheck >"$log" 2>&1 || status=$?
 		count=$(grep -c '^ok ' "$log")
 		if [ "$status" -ne 0 ]; then
 			result FAILED tap "$name" "$build, status $status"
 			keep "tap.$name" "$log" "$LF_BUILD"/tmp_check/log/*
 			show "$log"
-		elif grep -q '^1\.\.0 # SKIP' "$log"; then
-			result skipped tap "$name" "$(sed -n 's/^1\.\.0 # SKIP *//p' "$log")"
+		elif grep -q '^Result: NOTESTS' "$log"; then
+			result skipped tap "$name" "$(sed -n 's/.* skipped: //p' "$log")"
 		else
 			result ok tap "$name" "$build, $count tests, $((SECONDS - start)) s"
 		fi
@@ -266,7 +271,7 @@ everything()
 		if build_main; then
 			pg_suite regress main $(names 'test/sql/*.sql')
 			pg_suite isolation main $(names 'test/isolation/specs/*.spec')
-			tap main $(find test/t -name '*.pl' | sort)
+			tap main $(names 'test/t/*.pl')
 		fi
 		build_others
 		demo
@@ -292,8 +297,8 @@ part()
 		isolation)
 			[ $# -gt 0 ] || set -- $(names 'test/isolation/specs/*.spec')
 			build_main && pg_suite isolation main "$@" ;;
-		tap)	[ $# -gt 0 ] || set -- $(find test/t -name '*.pl' | sort)
-			build_main && tap main "${@/#[!t]*\//test\/t/}" ;;
+		tap)	[ $# -gt 0 ] || set -- $(names 'test/t/*.pl')
+			build_main && tap main "$@" ;;
 		demo)	demo ;;
 	esac
 }

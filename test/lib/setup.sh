@@ -286,22 +286,22 @@ lf_sweep()
 # lf_strays - files of the run's user outside the work directory, made since
 #
 # A real user has other work going on, so for one only PostgreSQL's own kinds of
-# file count.  Shared memory cannot be told apart while another run goes on.
+# file count.  Shared memory that a process still maps belongs to another run.
 lf_strays()
 {
-	local names=(-name '.s.PGSQL.*') places=(/tmp /var/tmp)
+	local names=(-name '.s.PGSQL.*') file
 
 	if [ "$LF_RUN_USER" = nobody ]; then
 		names=(! -name 'lockfence.*')
 	fi
-	if [ "$(find "${LF_WORK%/*}" -maxdepth 1 -name 'lockfence.*' | wc -l)" = 1 ]
-	then
-		places+=(/dev/shm)
-		names=(\( "${names[@]}" -o -name 'PostgreSQL.*' \))
-	fi
-	find "${places[@]}" -mindepth 1 -maxdepth 1 -user "$LF_RUN_USER" \
-		-newer "$LF_WORK/started" "${names[@]}" 2>/dev/null |
-		sed 's/^/file /'
+	{
+		find /tmp /var/tmp -mindepth 1 -maxdepth 1 "${names[@]}" \
+			-user "$LF_RUN_USER" -newer "$LF_WORK/started"
+		find /dev/shm -maxdepth 1 -name 'PostgreSQL.*' \
+			-user "$LF_RUN_USER" -newer "$LF_WORK/started"
+	} 2>/dev/null | while read -r file; do
+		grep -qsF "$file" /proc/[0-9]*/maps || echo "file $file"
+	done
 }
 
 # lf_supervise - the first run: waits for the second one and cleans up
