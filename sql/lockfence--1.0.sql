@@ -57,20 +57,47 @@ COMMENT ON COLUMN lockfence.fence.expires_at IS 'when the lease ends by itself';
 COMMENT ON COLUMN lockfence.fence.raised_at IS 'when the fence was last raised';
 COMMENT ON COLUMN lockfence.fence.raised_by IS 'transaction that last raised the fence';
 
+-- src/fence_prefix.c relies on the order and types of these columns.
 CREATE TABLE lockfence.prefix (
     prefix           text COLLATE "C" NOT NULL,
-    accepts_external boolean NOT NULL,
+    accepts_external boolean,
+    floor            bigint NOT NULL,
     CONSTRAINT prefix_pkey PRIMARY KEY (prefix)
 ) USING heap;
-COMMENT ON TABLE lockfence.prefix IS 'which resources may start with an external token; the longest prefix decides, none means yes';
+COMMENT ON TABLE lockfence.prefix IS 'what resources without a fence may start with, by prefix';
+COMMENT ON COLUMN lockfence.prefix.accepts_external IS 'may they start with an external token; the longest prefix with a rule decides, none means yes';
+COMMENT ON COLUMN lockfence.prefix.floor IS 'highest token forgotten by pruning, 0 if none';
+
+-- src/fence_operation.c relies on the order and types of these columns.
+CREATE TABLE lockfence.operations (
+    resource    text COLLATE "C" NOT NULL,
+    operation   text COLLATE "C" NOT NULL,
+    token       bigint NOT NULL,
+    holder      text,
+    accepted_at timestamptz NOT NULL,
+    CONSTRAINT operations_pkey PRIMARY KEY (resource, operation)
+) USING heap;
+COMMENT ON TABLE lockfence.operations IS 'operations accepted once, by fence_once';
+COMMENT ON COLUMN lockfence.operations.resource IS 'the resource that was published';
+COMMENT ON COLUMN lockfence.operations.operation IS 'name that the caller gave what it did';
+COMMENT ON COLUMN lockfence.operations.token IS 'fencing token under which it was accepted';
+COMMENT ON COLUMN lockfence.operations.holder IS 'holder of that token, null if unknown';
+COMMENT ON COLUMN lockfence.operations.accepted_at IS 'when it was accepted';
 
 -- CACHE 1, so that number order is grant order.
 CREATE SEQUENCE lockfence.token AS bigint MINVALUE 1 NO CYCLE CACHE 1;
 COMMENT ON SEQUENCE lockfence.token IS 'source of every token that this database issues';
 
+-- Hash of system identifier, database, timeline and the sequence above under
+-- which tokens were last issued; see src/fence_token.c.
+CREATE SEQUENCE lockfence.identity AS bigint MINVALUE 1 NO CYCLE CACHE 1;
+COMMENT ON SEQUENCE lockfence.identity IS 'identity under which tokens were last issued, as a hash; never counted';
+
 SELECT pg_catalog.pg_extension_config_dump('lockfence.fence', '');
 SELECT pg_catalog.pg_extension_config_dump('lockfence.prefix', '');
+SELECT pg_catalog.pg_extension_config_dump('lockfence.operations', '');
 SELECT pg_catalog.pg_extension_config_dump('lockfence.token', '');
+SELECT pg_catalog.pg_extension_config_dump('lockfence.identity', '');
 
 --
 -- Enforcement
@@ -81,6 +108,13 @@ RETURNS boolean
 AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE PARALLEL UNSAFE;
 COMMENT ON FUNCTION @extschema@.fence_check(text, bigint, text) IS
     'admit this transaction for a resource, or refuse its token';
+
+CREATE FUNCTION @extschema@.fence_once(
+    resource text, token bigint, operation text, holder text DEFAULT NULL)
+RETURNS boolean
+AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE PARALLEL UNSAFE;
+COMMENT ON FUNCTION @extschema@.fence_once(text, bigint, text, text) IS
+    'admit, and record an operation: true the first time, false if it was accepted before';
 
 CREATE FUNCTION @extschema@.fence_current(resource text)
 RETURNS bigint
@@ -155,6 +189,15 @@ AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE PARALLEL UNSAFE;
 COMMENT ON FUNCTION @extschema@.fence_acquire(text, text, interval, interval, name) IS
     'take the lease of a resource together with its token';
 
+CREATE FUNCTION @extschema@.fence_acquire_all(
+    resources text[], holder text, ttl interval, wait interval DEFAULT '0',
+    OUT status text, OUT token bigint, OUT how text, OUT held_by text,
+    OUT expires_at timestamptz, OUT valid_for interval,
+    OUT retry_after interval, OUT reason text, OUT resource text)
+AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE PARALLEL UNSAFE;
+COMMENT ON FUNCTION @extschema@.fence_acquire_all(text[], text, interval, interval) IS
+    'take the leases of several resources with one token, all or none';
+
 CREATE FUNCTION @extschema@.fence_renew(
     resource text, token bigint, holder text, ttl interval,
     OUT status text, OUT expires_at timestamptz, OUT valid_for interval)
@@ -182,6 +225,30 @@ CREATE VIEW lockfence.leases AS
     FROM lockfence.fence f
     WHERE f.authority IS NOT NULL AND NOT f.released;
 COMMENT ON VIEW lockfence.leases IS 'leases that were granted and not released, live or expired';
+
+--
+-- Forgetting
+--
+
+CREATE FUNCTION @extschema@.fence_prune(
+    prefix text, idle interval, external boolean DEFAULT false,
+    max_rows bigint DEFAULT NULL)
+RETURNS bigint
+AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE PARALLEL UNSAFE;
+COMMENT ON FUNCTION @extschema@.fence_prune(text, interval, boolean, bigint) IS
+    'forget idle fences so that no forgotten token is ever accepted again';
+
+CREATE FUNCTION @extschema@.fence_prune_operations(prefix text, older_than interval)
+RETURNS bigint
+AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE PARALLEL UNSAFE;
+COMMENT ON FUNCTION @extschema@.fence_prune_operations(text, interval) IS
+    'forget accepted operations, which may then be accepted again';
+
+CREATE FUNCTION @extschema@.fence_new_epoch(above bigint DEFAULT NULL)
+RETURNS bigint
+AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE PARALLEL UNSAFE;
+COMMENT ON FUNCTION @extschema@.fence_new_epoch(bigint) IS
+    'after restoring an older state that left no trace: move issuing far beyond it';
 
 --
 -- What is protected
@@ -217,15 +284,20 @@ COMMENT ON FUNCTION @extschema@.fence_grant(regrole, text) IS
     'hand out the rights of a worker, monitor or operator';
 
 REVOKE ALL ON FUNCTION @extschema@.fence_check(text, bigint, text) FROM PUBLIC;
+REVOKE ALL ON FUNCTION @extschema@.fence_once(text, bigint, text, text) FROM PUBLIC;
 REVOKE ALL ON FUNCTION @extschema@.fence_current(text) FROM PUBLIC;
 REVOKE ALL ON FUNCTION @extschema@.fence_status(text) FROM PUBLIC;
 REVOKE ALL ON FUNCTION @extschema@.fence_accept_external(text, boolean) FROM PUBLIC;
 REVOKE ALL ON FUNCTION @extschema@.fence_adopt(text) FROM PUBLIC;
 REVOKE ALL ON FUNCTION @extschema@.fence_override(text, bigint) FROM PUBLIC;
 REVOKE ALL ON FUNCTION @extschema@.fence_acquire(text, text, interval, interval, name) FROM PUBLIC;
+REVOKE ALL ON FUNCTION @extschema@.fence_acquire_all(text[], text, interval, interval) FROM PUBLIC;
 REVOKE ALL ON FUNCTION @extschema@.fence_renew(text, bigint, text, interval) FROM PUBLIC;
 REVOKE ALL ON FUNCTION @extschema@.fence_release(text, bigint, text, name) FROM PUBLIC;
 REVOKE ALL ON FUNCTION @extschema@.fence_issue(text, text) FROM PUBLIC;
+REVOKE ALL ON FUNCTION @extschema@.fence_prune(text, interval, boolean, bigint) FROM PUBLIC;
+REVOKE ALL ON FUNCTION @extschema@.fence_prune_operations(text, interval) FROM PUBLIC;
+REVOKE ALL ON FUNCTION @extschema@.fence_new_epoch(bigint) FROM PUBLIC;
 REVOKE ALL ON FUNCTION @extschema@.fence_grant(regrole, text) FROM PUBLIC;
 REVOKE ALL ON FUNCTION lockfence.guard(oid) FROM PUBLIC;
 

@@ -1,143 +1,69 @@
 /*
  * fence_acquire.c
- *		SQL entry: fence_acquire, lease and token in one call.
+ *		SQL entries: fence_acquire, lease and token in one call, and
+ *		fence_acquire_all, several leases with one token.
  *
- * Rules: an acquire never waits for a stale holder's open transaction, which
- * has nothing locked here. Each look reads the latest state without a lock,
- * decides, and locks exactly the version it read, without waiting; if that is
- * not the newest any more, it looks again. So "held" locks and writes nothing,
- * and whatever has to be waited for is waited for between looks.
- *
- * Time is read from the clock after the lock, never from the transaction's
- * start.
+ * Rules: nothing is locked while these wait. Of several resources all or none
+ * are taken, in byte order whatever order the caller names them in, each try
+ * in a subtransaction of its own, so that one that meets an obstacle half-way
+ * takes its locks back.
  */
 #include "postgres.h"
 
 #include "access/xact.h"
 #include "fmgr.h"
 #include "miscadmin.h"
-#include "storage/lmgr.h"
+#include "utils/resowner.h"
 #include "utils/timestamp.h"
 
-#include "fence_generation.h"
 #include "fence_param.h"
 #include "fence_result.h"
-#include "fence_session.h"
-#include "fence_wait.h"
+#include "fence_take.h"
 
 PG_FUNCTION_INFO_V1(fence_acquire);
+PG_FUNCTION_INFO_V1(fence_acquire_all);
 
-typedef struct Request
+/* Columns that both return, in this order. */
+enum
 {
-	FenceString resource;
-	FenceString holder;
-	int64		ttl;			/* microseconds */
-	const char *authority;
-} Request;
+	STATUS, TOKEN, HOW, HELD_BY, EXPIRES_AT, VALID_FOR, RETRY_AFTER, REASON,
+	COLUMNS,
+	RESOURCE = COLUMNS,			/* fence_acquire_all only */
+	ALL_COLUMNS
+};
 
-typedef enum Look
+static void
+prevent_unless_writable(const char *command)
 {
-	LOOK_GRANTED,
-	LOOK_HELD,
-	LOOK_AGAIN					/* the row has just changed */
-} Look;
-
-/* Did this holder get the lease from the same authority? */
-static bool
-same_lease(const FenceRow *row, const Request *request)
-{
-	return row->holder.data != NULL &&
-		fence_string_equal(row->holder, request->holder) &&
-		strcmp(row->authority_data, request->authority) == 0;
+	PreventCommandDuringRecovery(command);
+	PreventCommandIfReadOnly(command);
+	PreventCommandIfParallelMode(command);
 }
 
-/* Give the live lease to its holder once more, with the same token. */
-static Look
-confirm(FenceTable *table, const Request *request, FenceRow *row)
+static void
+set_granted(FenceResult *result, const FenceRow *row, FenceHow how, int64 ttl)
 {
-	FenceOffer	offer = {0};
-	TimestampTz now;
+	static const char *const words[] = {
+		[FENCE_NEW] = "new",
+		[FENCE_TAKEOVER] = "takeover",
+		[FENCE_AGAIN] = "again",
+	};
 
-	switch (fence_table_lock_seen(table, row, LockTupleNoKeyExclusive))
-	{
-		case FENCE_LOCKED:
-			break;
-		case FENCE_WOULD_BLOCK:
-			return LOOK_HELD;
-		default:
-			return LOOK_AGAIN;
-	}
-
-	offer.resource = request->resource;
-	offer.token = row->token;
-	offer.holder = request->holder;
-	(void) fence_admit(&offer);
-
-	now = GetCurrentTimestamp();
-	row->renewed_at = now;
-	row->expires_at = now + request->ttl;
-	fence_table_update(table, request->resource, row);
-	fence_commit_durably();
-	return LOOK_GRANTED;
+	fence_result_cstring(result, STATUS, "granted");
+	fence_result_int64(result, TOKEN, row->token);
+	fence_result_cstring(result, HOW, words[how]);
+	fence_result_time(result, EXPIRES_AT, row->expires_at);
+	fence_result_usecs(result, VALID_FOR, ttl);
 }
 
-/* Look once, and take the lease if it is free. */
-static Look
-look(FenceTable *table, const Request *request, FenceRow *row,
-	 const char **how, FenceObstacle *obstacle)
+static void
+set_held(FenceResult *result, const FenceGrant *grant)
 {
-	TimestampTz now;
-
-	if (!fence_table_read(table, request->resource, row))
-	{
-		if (TransactionIdIsValid(row->inserter))
-		{
-			fence_obstacle_lock(obstacle, table, row);
-			return LOOK_HELD;
-		}
-		if (!fence_table_lock_absent(table, request->resource))
-			return LOOK_AGAIN;
-		*how = "new";
-		fence_generation_start(table, request->resource, row, request->holder,
-							   request->authority, request->ttl);
-		return LOOK_GRANTED;
-	}
-
-	fence_generation_refuse_external(request->resource, row);
-
-	now = GetCurrentTimestamp();
-	if (fence_row_live(row, now))
-	{
-		Look		result;
-
-		if (!same_lease(row, request))
-		{
-			fence_obstacle_lease(obstacle, row->expires_at - now);
-			return LOOK_HELD;
-		}
-		*how = "again";
-		result = confirm(table, request, row);
-		if (result == LOOK_HELD)
-			fence_obstacle_lock(obstacle, table, row);
-		return result;
-	}
-
-	switch (fence_table_lock_seen(table, row, LockTupleExclusive))
-	{
-		case FENCE_LOCKED:
-			*how = row->released ? "new" : "takeover";
-			fence_generation_start(table, request->resource, row,
-								   request->holder, request->authority,
-								   request->ttl);
-			return LOOK_GRANTED;
-
-		case FENCE_WOULD_BLOCK:
-			fence_obstacle_lock(obstacle, table, row);
-			return LOOK_HELD;
-
-		default:
-			return LOOK_AGAIN;
-	}
+	fence_result_cstring(result, STATUS, "held");
+	if (grant->row.found)
+		fence_result_string(result, HELD_BY, grant->row.holder);
+	fence_result_usecs(result, RETRY_AFTER, grant->obstacle.retry_after);
+	fence_result_cstring(result, REASON, grant->obstacle.reason);
 }
 
 /*
@@ -145,62 +71,186 @@ look(FenceTable *table, const Request *request, FenceRow *row,
  *				 authority name)
  *
  * One row: granted, or held with the reason once the wait is over. Raises
- * 25006 where nothing can be written, 55000 for an external resource, LF001 if
- * this transaction was admitted with a token that the fence has left, and the
- * sequence's error when there are no tokens any more.
+ * 25006 where nothing can be written, what fence_take_lock() and
+ * fence_take_write() raise, and the sequence's error when there are no tokens
+ * any more.
  */
 Datum
 fence_acquire(PG_FUNCTION_ARGS)
 {
-	enum
-	{
-		STATUS, TOKEN, HOW, HELD_BY, EXPIRES_AT, VALID_FOR, RETRY_AFTER, REASON,
-		COLUMNS
-	};
-	Request		request;
+	FenceClaim	claim = {0};
 	FenceTable *table;
 	FenceWait	wait;
-	FenceRow	row;
-	FenceObstacle obstacle = {0};
+	FenceGrant	grant;
+	FenceTaken	taken;
 	FenceResult result;
-	const char *how = NULL;
-	Look		seen;
 
-	request.resource = fence_param_resource(fcinfo, 0);
-	request.holder = fence_param_holder(fcinfo, 1);
-	request.ttl = fence_param_ttl(fcinfo, 2);
+	claim.resource = fence_param_resource(fcinfo, 0);
+	claim.holder = fence_param_holder(fcinfo, 1);
+	claim.ttl = fence_param_ttl(fcinfo, 2);
 	fence_wait_begin(&wait, fence_param_wait(fcinfo, 3));
-	request.authority = fence_param_authority(fcinfo, 4, false);
-
-	PreventCommandDuringRecovery("fence_acquire()");
-	PreventCommandIfReadOnly("fence_acquire()");
-	PreventCommandIfParallelMode("fence_acquire()");
+	claim.authority = fence_param_authority(fcinfo, 4, false);
+	prevent_unless_writable("fence_acquire()");
 
 	table = fence_table_open(RowExclusiveLock);
 	do
 	{
 		CHECK_FOR_INTERRUPTS();
-		seen = look(table, &request, &row, &how, &obstacle);
-	} while (seen == LOOK_AGAIN ||
-			 (seen == LOOK_HELD && fence_wait_more(&wait, &obstacle)));
+		taken = fence_take_lock(table, &claim, &grant);
+		if (taken == FENCE_GRANTED)
+			taken = fence_take_write(table, &claim, &grant);
+	} while (taken == FENCE_LOOK_AGAIN ||
+			 (taken == FENCE_HELD && fence_wait_more(&wait, &grant.obstacle)));
 	fence_table_close(table);
 
 	fence_result_begin(&result, fcinfo, COLUMNS);
-	if (seen == LOOK_GRANTED)
+	if (taken == FENCE_GRANTED)
+		set_granted(&result, &grant.row, grant.how, claim.ttl);
+	else
+		set_held(&result, &grant);
+	return fence_result_end(&result);
+}
+
+/*
+ * How all resources together are granted, once each is locked. The holder's
+ * own lease on all of them is confirmed if it is one. On some of them only, or
+ * with different tokens, it stands in the way at *at: a token for all would
+ * end what the holder does with those it has.
+ */
+static FenceTaken
+decide_together(FenceGrant *grants, int count, FenceHow *how, int *at)
+{
+	*how = FENCE_NEW;
+	for (int i = 0; i < count; i++)
 	{
-		fence_result_cstring(&result, STATUS, "granted");
-		fence_result_int64(&result, TOKEN, row.token);
-		fence_result_cstring(&result, HOW, how);
-		fence_result_time(&result, EXPIRES_AT, row.expires_at);
-		fence_result_usecs(&result, VALID_FOR, request.ttl);
+		if (grants[i].how == FENCE_AGAIN)
+		{
+			*how = FENCE_AGAIN;
+			*at = i;
+			break;
+		}
+		if (grants[i].how == FENCE_TAKEOVER)
+			*how = FENCE_TAKEOVER;
 	}
+	if (*how == FENCE_AGAIN)
+		for (int i = 0; i < count; i++)
+			if (grants[i].how != FENCE_AGAIN ||
+				grants[i].row.token != grants[*at].row.token)
+			{
+				fence_obstacle_partly(&grants[*at].obstacle);
+				return FENCE_HELD;
+			}
+	return FENCE_GRANTED;
+}
+
+/*
+ * Take every resource; the one that stands in the way is at *at. The token is
+ * minted for the first and goes to the others, all of which are locked then.
+ */
+static FenceTaken
+take_each(FenceClaim claim, const FenceString *resources, int count,
+		  FenceGrant *grants, FenceHow *how, int *at)
+{
+	FenceTable *table = fence_table_open(RowExclusiveLock);
+	FenceTaken	taken = FENCE_GRANTED;
+
+	for (int i = 0; i < count && taken == FENCE_GRANTED; i++)
+	{
+		CHECK_FOR_INTERRUPTS();
+		claim.resource = resources[i];
+		*at = i;
+		taken = fence_take_lock(table, &claim, &grants[i]);
+	}
+	if (taken == FENCE_GRANTED)
+		taken = decide_together(grants, count, how, at);
+	for (int i = 0; i < count && taken == FENCE_GRANTED; i++)
+	{
+		claim.resource = resources[i];
+		taken = fence_take_write(table, &claim, &grants[i]);
+		claim.token = grants[0].row.token;
+	}
+	fence_table_close(table);
+	return taken;
+}
+
+/* take_each() in a subtransaction, which is rolled back unless it is granted. */
+static FenceTaken
+try_all(const FenceClaim *claim, const FenceString *resources, int count,
+		FenceGrant *grants, FenceHow *how, int *at)
+{
+	MemoryContext context = CurrentMemoryContext;
+	ResourceOwner owner = CurrentResourceOwner;
+	FenceTaken	taken = FENCE_HELD;
+
+	BeginInternalSubTransaction(NULL);
+	MemoryContextSwitchTo(context);
+	PG_TRY();
+	{
+		taken = take_each(*claim, resources, count, grants, how, at);
+		if (taken == FENCE_GRANTED)
+			ReleaseCurrentSubTransaction();
+		else
+			RollbackAndReleaseCurrentSubTransaction();
+		MemoryContextSwitchTo(context);
+		CurrentResourceOwner = owner;
+	}
+	PG_CATCH();
+	{
+		ErrorData  *error;
+
+		MemoryContextSwitchTo(context);
+		error = CopyErrorData();
+		FlushErrorState();
+		RollbackAndReleaseCurrentSubTransaction();
+		MemoryContextSwitchTo(context);
+		CurrentResourceOwner = owner;
+		ReThrowError(error);
+	}
+	PG_END_TRY();
+	return taken;
+}
+
+/*
+ * fence_acquire_all(resources text[], holder text, ttl interval, wait interval)
+ *
+ * One row as of fence_acquire, with the resource that was held. Raises what
+ * fence_acquire raises.
+ */
+Datum
+fence_acquire_all(PG_FUNCTION_ARGS)
+{
+	FenceClaim	claim = {0};
+	FenceString *resources;
+	int			count;
+	int			at = 0;
+	FenceGrant *grants;
+	FenceHow	how;
+	FenceWait	wait;
+	FenceTaken	taken;
+	FenceResult result;
+
+	resources = fence_param_resources(fcinfo, 0, &count);
+	claim.holder = fence_param_holder(fcinfo, 1);
+	claim.ttl = fence_param_ttl(fcinfo, 2);
+	fence_wait_begin(&wait, fence_param_wait(fcinfo, 3));
+	claim.authority = FENCE_AUTHORITY_POSTGRES;
+	prevent_unless_writable("fence_acquire_all()");
+
+	grants = palloc(sizeof(FenceGrant) * count);
+	do
+	{
+		CHECK_FOR_INTERRUPTS();
+		taken = try_all(&claim, resources, count, grants, &how, &at);
+	} while (taken == FENCE_LOOK_AGAIN ||
+			 (taken == FENCE_HELD && fence_wait_more(&wait, &grants[at].obstacle)));
+
+	fence_result_begin(&result, fcinfo, ALL_COLUMNS);
+	if (taken == FENCE_GRANTED)
+		set_granted(&result, &grants[0].row, how, claim.ttl);
 	else
 	{
-		fence_result_cstring(&result, STATUS, "held");
-		if (row.found)
-			fence_result_string(&result, HELD_BY, row.holder);
-		fence_result_usecs(&result, RETRY_AFTER, obstacle.retry_after);
-		fence_result_cstring(&result, REASON, obstacle.reason);
+		set_held(&result, &grants[at]);
+		fence_result_string(&result, RESOURCE, resources[at]);
 	}
 	return fence_result_end(&result);
 }

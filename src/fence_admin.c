@@ -90,13 +90,13 @@ fence_adopt(PG_FUNCTION_ARGS)
 
 	table = fence_table_open(RowExclusiveLock);
 	lock_external(table, resource, &row);
-	if (row.token >= FENCE_ADOPT_LIMIT)
+	if (row.token >= FENCE_EPOCH_LIMIT)
 		ereport(ERROR,
 				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
 				 errmsg("fence of resource \"%.*s\" is too high to be adopted",
 						resource.len, resource.data),
 				 errdetail("Its fence is %lld; fences below %lld can be adopted.",
-						   (long long) row.token, (long long) FENCE_ADOPT_LIMIT),
+						   (long long) row.token, (long long) FENCE_EPOCH_LIMIT),
 				 errhint("Use another name for the resource, or set the fence with fence_override if it is wrong.")));
 	fence_token_advance(row.token);
 	row.issued = true;
@@ -111,14 +111,10 @@ Datum
 fence_accept_external(PG_FUNCTION_ARGS)
 {
 	FenceString prefix = fence_param_prefix(fcinfo, 0);
+	bool		accept = fence_param_bool(fcinfo, 1, "accept");
 
 	PreventCommandDuringRecovery("fence_accept_external()");
 	PreventCommandIfReadOnly("fence_accept_external()");
-
-	if (PG_ARGISNULL(1))
-		ereport(ERROR,
-				(errcode(ERRCODE_NULL_VALUE_NOT_ALLOWED),
-				 errmsg("accept must not be null")));
-	fence_prefix_set(prefix, PG_GETARG_BOOL(1));
+	fence_prefix_set_rule(prefix, accept);
 	PG_RETURN_VOID();
 }

@@ -175,16 +175,11 @@ fence_admission_record(FenceString resource, bool observed, int64 token,
 	admission->nest = depth;
 }
 
-/* Order of locking: bytes, the shorter first. */
 static int
 compare_admissions(const void *a, const void *b)
 {
-	const Admission *left = *(Admission *const *) a;
-	const Admission *right = *(Admission *const *) b;
-	int			result = memcmp(left->resource.data, right->resource.data,
-								Min(left->resource.len, right->resource.len));
-
-	return result != 0 ? result : left->resource.len - right->resource.len;
+	return fence_string_compare((*(Admission *const *) a)->resource,
+								(*(Admission *const *) b)->resource);
 }
 
 /*

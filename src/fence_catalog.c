@@ -21,6 +21,9 @@ static const char *const object_names[FENCE_CATALOG_COUNT] = {
 	[FENCE_CATALOG_PREFIX] = "prefix",
 	[FENCE_CATALOG_PREFIX_INDEX] = "prefix_pkey",
 	[FENCE_CATALOG_SEQUENCE] = "token",
+	[FENCE_CATALOG_IDENTITY] = "identity",
+	[FENCE_CATALOG_OPERATIONS] = "operations",
+	[FENCE_CATALOG_OPERATIONS_INDEX] = "operations_pkey",
 };
 
 static Oid	known[FENCE_CATALOG_COUNT];

@@ -15,6 +15,7 @@
 #include "utils/timestamp.h"
 
 #include "fence_generation.h"
+#include "fence_prefix.h"
 #include "fence_session.h"
 #include "fence_token.h"
 
@@ -54,24 +55,33 @@ fence_commit_durably(void)
 								 GUC_ACTION_LOCAL, true, 0, false);
 }
 
+/* Tokens of the resource may have been forgotten; they rise all the same. */
+static void
+check_floor(FenceString resource, int64 token)
+{
+	FenceState	absent;
+
+	fence_prefix_lookup(resource, &absent);
+	if (token <= absent.floor)
+		fence_token_report_behind(token, absent.floor);
+}
+
 /*
- * fence_generation_start
+ * fence_generation_write
  *
- * The caller holds the row locked FOR UPDATE, or holds the first use of an
- * absent resource (row->found says which). With an authority the generation
- * has a lease of ttl microseconds, counted from here. The new state is in *row
- * afterwards. Raises LF001 if this transaction was admitted with a token that
- * the fence has left.
+ * Raise the fence to a token that was minted under the lock. The caller holds
+ * the row locked FOR UPDATE, or holds the first use of an absent resource
+ * (row->found says which), and has asked fence_session_before_raise(). With an
+ * authority the generation has a lease of ttl microseconds, counted from here.
+ * The new state is in *row afterwards.
  */
 void
-fence_generation_start(FenceTable *table, FenceString resource, FenceRow *row,
-					   FenceString holder, const char *authority, int64 ttl)
+fence_generation_write(FenceTable *table, FenceString resource, FenceRow *row,
+					   int64 token, FenceString holder, const char *authority,
+					   int64 ttl)
 {
-	bool		found = row->found;
-	int64		token;
-
-	fence_session_before_raise(resource, row);
-	token = fence_token_mint(found ? row->token : 0);
+	if (!row->found)
+		check_floor(resource, token);
 	fence_row_raise(row, token, true, holder);
 	if (authority != NULL)
 	{
@@ -80,10 +90,28 @@ fence_generation_start(FenceTable *table, FenceString resource, FenceRow *row,
 		fence_row_set_lease(row, authority, now, now + ttl);
 	}
 
-	if (found)
+	if (row->found)
 		fence_table_update(table, resource, row);
 	else
 		fence_table_insert(table, resource, row);
 	fence_session_raised(resource, token);
 	fence_commit_durably();
+}
+
+/*
+ * fence_generation_start
+ *
+ * Mint a token and raise the fence to it, in the state that
+ * fence_generation_write() asks for. Raises LF001 if this transaction was
+ * admitted with a token that the fence has left.
+ */
+void
+fence_generation_start(FenceTable *table, FenceString resource, FenceRow *row,
+					   FenceString holder, const char *authority, int64 ttl)
+{
+	int64		token;
+
+	fence_session_before_raise(resource, row);
+	token = fence_token_mint(row->found ? row->token : 0);
+	fence_generation_write(table, resource, row, token, holder, authority, ttl);
 }

@@ -3,8 +3,8 @@
  *		SQL entry: fence_grant, the rights of workers, monitors and operators.
  *
  * Rule: plain GRANTs, run as the caller, so that only who could grant by hand
- * can do it here, and pg_dump keeps the result. Nothing is ever granted on the
- * tables themselves.
+ * can do it here, and pg_dump keeps the result. Nothing that could change a
+ * table is ever granted on one.
  */
 #include "postgres.h"
 
@@ -35,6 +35,8 @@ typedef struct Right
 static const Right rights[] = {
 	{WORKER, false, "EXECUTE ON FUNCTION", "fence_check(text, bigint, text)"},
 	{WORKER, false, "EXECUTE ON FUNCTION", "fence_acquire(text, text, interval, interval, name)"},
+	{WORKER, false, "EXECUTE ON FUNCTION", "fence_acquire_all(text[], text, interval, interval)"},
+	{WORKER, false, "EXECUTE ON FUNCTION", "fence_once(text, bigint, text, text)"},
 	{WORKER, false, "EXECUTE ON FUNCTION", "fence_renew(text, bigint, text, interval)"},
 	{WORKER, false, "EXECUTE ON FUNCTION", "fence_release(text, bigint, text, name)"},
 	{WORKER, false, "EXECUTE ON FUNCTION", "fence_issue(text, text)"},
@@ -43,9 +45,13 @@ static const Right rights[] = {
 	{MONITOR | OPERATOR, true, "EXECUTE ON FUNCTION", "guard(oid)"},
 	{MONITOR | OPERATOR, true, "SELECT ON", "leases"},
 	{MONITOR | OPERATOR, true, "SELECT ON", "protected_tables"},
+	{MONITOR | OPERATOR, true, "SELECT ON", "operations"},
 	{OPERATOR, false, "EXECUTE ON FUNCTION", "fence_accept_external(text, boolean)"},
 	{OPERATOR, false, "EXECUTE ON FUNCTION", "fence_adopt(text)"},
 	{OPERATOR, false, "EXECUTE ON FUNCTION", "fence_override(text, bigint)"},
+	{OPERATOR, false, "EXECUTE ON FUNCTION", "fence_prune(text, interval, boolean, bigint)"},
+	{OPERATOR, false, "EXECUTE ON FUNCTION", "fence_prune_operations(text, interval)"},
+	{OPERATOR, false, "EXECUTE ON FUNCTION", "fence_new_epoch(bigint)"},
 };
 
 static int

@@ -10,12 +10,15 @@
 #include "postgres.h"
 
 #include "access/detoast.h"
+#include "catalog/pg_type.h"
+#include "utils/array.h"
 #include "utils/timestamp.h"
 
 #include "fence_param.h"
 
 #define TTL_MIN		(INT64CONST(10000))	/* microseconds */
 #define TTL_MAX		(INT64CONST(366) * USECS_PER_DAY)
+#define AGE_MAX		(INT64CONST(36600) * USECS_PER_DAY)
 
 static void
 reject_null(const char *what)
@@ -25,26 +28,32 @@ reject_null(const char *what)
 			 errmsg("%s must not be null", what)));
 }
 
-/* A text argument that is not NULL, of at most max bytes. */
+/* A text of at most max bytes. */
 static FenceString
-text_arg(FunctionCallInfo fcinfo, int n, const char *what, Size max)
+text_value(Datum datum, const char *what, Size max)
 {
 	FenceString result;
-	Size		len;
+	Size		len = toast_raw_datum_size(datum) - VARHDRSZ;
 	text	   *value;
 
-	if (PG_ARGISNULL(n))
-		reject_null(what);
-	len = toast_raw_datum_size(PG_GETARG_DATUM(n)) - VARHDRSZ;
 	if (len > max)
 		ereport(ERROR,
 				(errcode(ERRCODE_PROGRAM_LIMIT_EXCEEDED),
 				 errmsg("%s is too long", what),
 				 errdetail("It has %zu bytes; at most %zu are allowed.", len, max)));
-	value = PG_GETARG_TEXT_PP(n);
+	value = DatumGetTextPP(datum);
 	result.data = VARDATA_ANY(value);
 	result.len = VARSIZE_ANY_EXHDR(value);
 	return result;
+}
+
+/* A text argument that is not NULL. */
+static FenceString
+text_arg(FunctionCallInfo fcinfo, int n, const char *what, Size max)
+{
+	if (PG_ARGISNULL(n))
+		reject_null(what);
+	return text_value(PG_GETARG_DATUM(n), what, max);
 }
 
 static void
@@ -96,6 +105,53 @@ fence_param_resource(FunctionCallInfo fcinfo, int n)
 	return resource;
 }
 
+static int
+compare_strings(const void *a, const void *b)
+{
+	return fence_string_compare(*(const FenceString *) a, *(const FenceString *) b);
+}
+
+/*
+ * fence_param_resources
+ *
+ * An array of resources, in byte order and each once.
+ */
+FenceString *
+fence_param_resources(FunctionCallInfo fcinfo, int n, int *count)
+{
+	ArrayType  *array;
+	Datum	   *values;
+	bool	   *nulls;
+	int			nvalues;
+	FenceString *resources;
+
+	if (PG_ARGISNULL(n))
+		reject_null("resources");
+	array = PG_GETARG_ARRAYTYPE_P(n);
+	deconstruct_array(array, TEXTOID, -1, false, TYPALIGN_INT,
+					  &values, &nulls, &nvalues);
+	if (nvalues == 0)
+		ereport(ERROR,
+				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+				 errmsg("resources must not be empty")));
+
+	resources = palloc(sizeof(FenceString) * nvalues);
+	for (int i = 0; i < nvalues; i++)
+	{
+		if (nulls[i])
+			reject_null("resource");
+		resources[i] = text_value(values[i], "resource", FENCE_MAX_RESOURCE);
+		reject_empty(resources[i], "resource");
+	}
+	qsort(resources, nvalues, sizeof(FenceString), compare_strings);
+
+	*count = 1;
+	for (int i = 1; i < nvalues; i++)
+		if (!fence_string_equal(resources[i], resources[*count - 1]))
+			resources[(*count)++] = resources[i];
+	return resources;
+}
+
 /* fence_param_prefix: as a resource, but empty is "all resources". */
 FenceString
 fence_param_prefix(FunctionCallInfo fcinfo, int n)
@@ -110,6 +166,16 @@ fence_param_holder(FunctionCallInfo fcinfo, int n)
 
 	reject_empty(holder, "holder");
 	return holder;
+}
+
+/* fence_param_operation: the caller's name of what is done once */
+FenceString
+fence_param_operation(FunctionCallInfo fcinfo, int n)
+{
+	FenceString operation = text_arg(fcinfo, n, "operation", FENCE_MAX_OPERATION);
+
+	reject_empty(operation, "operation");
+	return operation;
 }
 
 /* fence_param_optional_holder: NULL is "not given". */
@@ -178,6 +244,44 @@ fence_param_wait(FunctionCallInfo fcinfo, int n)
 				 errmsg("wait is out of range"),
 				 errdetail("A call waits from 0 to 366 days.")));
 	return wait;
+}
+
+/* fence_param_age: how long ago, in microseconds */
+int64
+fence_param_age(FunctionCallInfo fcinfo, int n, const char *what)
+{
+	int64		age;
+
+	if (PG_ARGISNULL(n))
+		reject_null(what);
+	age = interval_usecs(PG_GETARG_INTERVAL_P(n));
+	if (age < 0 || age > AGE_MAX)
+		ereport(ERROR,
+				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+				 errmsg("%s is out of range", what),
+				 errdetail("It is from 0 to 100 years.")));
+	return age;
+}
+
+/* fence_param_max_rows: NULL is no limit */
+int64
+fence_param_max_rows(FunctionCallInfo fcinfo, int n)
+{
+	if (PG_ARGISNULL(n))
+		return PG_INT64_MAX;
+	if (PG_GETARG_INT64(n) <= 0)
+		ereport(ERROR,
+				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+				 errmsg("max_rows must be greater than zero")));
+	return PG_GETARG_INT64(n);
+}
+
+bool
+fence_param_bool(FunctionCallInfo fcinfo, int n, const char *what)
+{
+	if (PG_ARGISNULL(n))
+		reject_null(what);
+	return PG_GETARG_BOOL(n);
 }
 
 /*

@@ -30,8 +30,41 @@ enum
 {
 	Anum_prefix_prefix = 1,
 	Anum_prefix_accepts_external,
-	Natts_prefix = Anum_prefix_accepts_external
+	Anum_prefix_floor,
+	Natts_prefix = Anum_prefix_floor
 };
+
+/* lockfence.prefix, open for looks. */
+typedef struct PrefixTable
+{
+	Relation	heap;
+	Relation	index;
+	TupleTableSlot *slot;
+	IndexScanDesc scan;
+} PrefixTable;
+
+static void
+open_table(PrefixTable *table, LOCKMODE objectlock, LOCKMODE tablelock)
+{
+	Oid			relid = fence_catalog_oid(FENCE_CATALOG_PREFIX);
+
+	LockDatabaseObject(relid, 0, 0, objectlock);
+	table->heap = table_open(relid, tablelock);
+	table->index = index_open(fence_catalog_oid(FENCE_CATALOG_PREFIX_INDEX),
+							  AccessShareLock);
+	table->slot = table_slot_create(table->heap, NULL);
+	table->scan = index_beginscan_compat(table->heap, table->index,
+										 SnapshotSelf, 1);
+}
+
+static void
+close_table(PrefixTable *table)
+{
+	index_endscan(table->scan);
+	ExecDropSingleTupleTableSlot(table->slot);
+	index_close(table->index, NoLock);
+	table_close(table->heap, NoLock);
+}
 
 /*
  * greatest_below
@@ -40,8 +73,7 @@ enum
  * "exact", only that very prefix. True if there is one, then in the slot.
  */
 static bool
-greatest_below(IndexScanDesc scan, TupleTableSlot *slot, FenceString bytes,
-			   bool exact)
+greatest_below(PrefixTable *table, FenceString bytes, bool exact)
 {
 	text	   *value = cstring_to_text_with_len(bytes.data, bytes.len);
 	ScanKeyData key;
@@ -52,10 +84,10 @@ greatest_below(IndexScanDesc scan, TupleTableSlot *slot, FenceString bytes,
 						   InvalidOid, C_COLLATION_OID,
 						   exact ? F_TEXTEQ : F_TEXT_LE,
 						   PointerGetDatum(value));
-	index_rescan(scan, &key, 1, NULL, 0);
-	found = index_getnext_slot(scan, BackwardScanDirection, slot);
+	index_rescan(table->scan, &key, 1, NULL, 0);
+	found = index_getnext_slot(table->scan, BackwardScanDirection, table->slot);
 	if (found)
-		slot_getallattrs(slot);
+		slot_getallattrs(table->slot);
 	pfree(value);
 	return found;
 }
@@ -63,35 +95,28 @@ greatest_below(IndexScanDesc scan, TupleTableSlot *slot, FenceString bytes,
 /*
  * fence_prefix_lookup
  *
- * Fill in what a resource without a fence may start with. Prefixes of the
+ * Fill in what a resource without a fence may start with: the rule of the
+ * longest prefix that has one, and the highest floor of all. Prefixes of the
  * resource are met from the longest to the shortest: from the greatest entry
  * that is not above the resource, every further one lies at or below the bytes
- * that the two have in common.
+ * that the two have in common, and is shorter.
  */
 void
 fence_prefix_lookup(FenceString resource, FenceState *state)
 {
-	Oid			relid = fence_catalog_oid(FENCE_CATALOG_PREFIX);
-	Relation	heap;
-	Relation	index;
-	TupleTableSlot *slot;
-	IndexScanDesc scan;
+	PrefixTable table;
 	FenceString rest = resource;
+	bool		ruled = false;
 
 	memset(state, 0, sizeof(FenceState));
 	state->kind = FENCE_ABSENT;
 	state->accepts_external = true;
 
-	LockDatabaseObject(relid, 0, 0, ShareLock);
-	heap = table_open(relid, AccessShareLock);
-	index = index_open(fence_catalog_oid(FENCE_CATALOG_PREFIX_INDEX),
-					   AccessShareLock);
-	slot = table_slot_create(heap, NULL);
-	scan = index_beginscan_compat(heap, index, SnapshotSelf, 1);
-
-	while (greatest_below(scan, slot, rest, false))
+	open_table(&table, ShareLock, AccessShareLock);
+	while (rest.len >= 0 && greatest_below(&table, rest, false))
 	{
-		text	   *prefix = DatumGetTextPP(slot->tts_values[Anum_prefix_prefix - 1]);
+		Datum	   *values = table.slot->tts_values;
+		text	   *prefix = DatumGetTextPP(values[Anum_prefix_prefix - 1]);
 		const char *data = VARDATA_ANY(prefix);
 		int			len = VARSIZE_ANY_EXHDR(prefix);
 		int			common = 0;
@@ -102,57 +127,86 @@ fence_prefix_lookup(FenceString resource, FenceState *state)
 
 		if (common == len)
 		{
-			state->accepts_external =
-				DatumGetBool(slot->tts_values[Anum_prefix_accepts_external - 1]);
-			break;
+			bool		no_rule = table.slot->tts_isnull[Anum_prefix_accepts_external - 1];
+
+			if (!ruled && !no_rule)
+			{
+				state->accepts_external =
+					DatumGetBool(values[Anum_prefix_accepts_external - 1]);
+				ruled = true;
+			}
+			state->floor = Max(state->floor,
+							   DatumGetInt64(values[Anum_prefix_floor - 1]));
+			common--;
 		}
 		rest.len = common;
 	}
-
-	index_endscan(scan);
-	ExecDropSingleTupleTableSlot(slot);
-	index_close(index, NoLock);
-	table_close(heap, NoLock);
-	UnlockDatabaseObject(relid, 0, 0, ShareLock);
+	UnlockDatabaseObject(RelationGetRelid(table.heap), 0, 0, ShareLock);
+	close_table(&table);
 }
 
 /*
- * fence_prefix_set
- *
- * Store whether resources with this prefix may start with an external token.
- * Looks for rules wait until this transaction ends.
+ * Write one prefix: its rule if accept is not NULL, and its floor if it is
+ * higher than before. Looks wait until this transaction ends.
  */
-void
-fence_prefix_set(FenceString prefix, bool accept)
+static void
+write_prefix(FenceString prefix, const bool *accept, int64 floor)
 {
-	Oid			relid = fence_catalog_oid(FENCE_CATALOG_PREFIX);
-	Relation	heap;
-	Relation	index;
-	TupleTableSlot *slot;
-	IndexScanDesc scan;
+	PrefixTable table;
 	HeapTuple	tuple;
 	Datum		values[Natts_prefix];
-	bool		nulls[Natts_prefix] = {false};
+	bool		nulls[Natts_prefix] = {false, true, false};
+	bool		exists;
 
-	LockDatabaseObject(relid, 0, 0, ExclusiveLock);
-	heap = table_open(relid, RowExclusiveLock);
-	index = index_open(fence_catalog_oid(FENCE_CATALOG_PREFIX_INDEX),
-					   RowExclusiveLock);
-	slot = table_slot_create(heap, NULL);
-	scan = index_beginscan_compat(heap, index, SnapshotSelf, 1);
+	open_table(&table, ExclusiveLock, RowExclusiveLock);
+	exists = greatest_below(&table, prefix, true);
 
 	values[Anum_prefix_prefix - 1] =
 		PointerGetDatum(cstring_to_text_with_len(prefix.data, prefix.len));
-	values[Anum_prefix_accepts_external - 1] = BoolGetDatum(accept);
-	tuple = heap_form_tuple(RelationGetDescr(heap), values, nulls);
-	if (greatest_below(scan, slot, prefix, true))
-		CatalogTupleUpdate(heap, &slot->tts_tid, tuple);
-	else
-		CatalogTupleInsert(heap, tuple);
-	CommandCounterIncrement();
+	if (exists)
+	{
+		values[Anum_prefix_accepts_external - 1] =
+			table.slot->tts_values[Anum_prefix_accepts_external - 1];
+		nulls[Anum_prefix_accepts_external - 1] =
+			table.slot->tts_isnull[Anum_prefix_accepts_external - 1];
+		floor = Max(floor,
+					DatumGetInt64(table.slot->tts_values[Anum_prefix_floor - 1]));
+	}
+	if (accept != NULL)
+	{
+		values[Anum_prefix_accepts_external - 1] = BoolGetDatum(*accept);
+		nulls[Anum_prefix_accepts_external - 1] = false;
+	}
+	values[Anum_prefix_floor - 1] = Int64GetDatum(floor);
 
-	index_endscan(scan);
-	ExecDropSingleTupleTableSlot(slot);
-	index_close(index, NoLock);
-	table_close(heap, NoLock);
+	tuple = heap_form_tuple(RelationGetDescr(table.heap), values, nulls);
+	if (exists)
+		CatalogTupleUpdate(table.heap, &table.slot->tts_tid, tuple);
+	else
+		CatalogTupleInsert(table.heap, tuple);
+	CommandCounterIncrement();
+	close_table(&table);
+}
+
+/*
+ * fence_prefix_set_rule
+ *
+ * Store whether resources with this prefix may start with an external token.
+ */
+void
+fence_prefix_set_rule(FenceString prefix, bool accept)
+{
+	write_prefix(prefix, &accept, 0);
+}
+
+/*
+ * fence_prefix_raise_floor
+ *
+ * Store that tokens up to this one are forgotten for resources with this
+ * prefix, and never pass again.
+ */
+void
+fence_prefix_raise_floor(FenceString prefix, int64 floor)
+{
+	write_prefix(prefix, NULL, floor);
 }

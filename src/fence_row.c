@@ -15,23 +15,6 @@
 
 #include "fence_row.h"
 
-/* Columns of lockfence.fence, as the install script creates them. */
-enum
-{
-	Anum_fence_resource = 1,
-	Anum_fence_token,
-	Anum_fence_issued,
-	Anum_fence_released,
-	Anum_fence_holder,
-	Anum_fence_authority,
-	Anum_fence_acquired_at,
-	Anum_fence_renewed_at,
-	Anum_fence_expires_at,
-	Anum_fence_raised_at,
-	Anum_fence_raised_by,
-	Natts_fence = Anum_fence_raised_by
-};
-
 static TimestampTz
 slot_time(TupleTableSlot *slot, int attnum)
 {

@@ -13,6 +13,23 @@
 
 #include "fence_rule.h"
 
+/* Columns of lockfence.fence, as the install script creates them. */
+enum
+{
+	Anum_fence_resource = 1,
+	Anum_fence_token,
+	Anum_fence_issued,
+	Anum_fence_released,
+	Anum_fence_holder,
+	Anum_fence_authority,
+	Anum_fence_acquired_at,
+	Anum_fence_renewed_at,
+	Anum_fence_expires_at,
+	Anum_fence_raised_at,
+	Anum_fence_raised_by,
+	Natts_fence = Anum_fence_raised_by
+};
+
 /*
  * One fence, copied out of its row. Strings point into the struct itself, so
  * it is never copied by assignment.

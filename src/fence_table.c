@@ -60,14 +60,11 @@ struct FenceTable
 	Relation	index;
 	IndexScanDesc scan;
 	TupleTableSlot *slot;
-};
 
-/* A text datum on the stack, for the index probe. */
-typedef struct KeyBuffer
-{
-	int32		header;
-	char		data[FENCE_MAX_RESOURCE];
-} KeyBuffer;
+	/* The scan's key: a text datum, which the scan points to. */
+	int32		key_header;
+	char		key_data[FENCE_MAX_RESOURCE];
+};
 
 /*
  * fence_table_open
@@ -128,6 +125,20 @@ take_row(FenceTable *table, FenceRow *row)
 	ExecClearTuple(table->slot);
 }
 
+/* Start the index scan anew. */
+static void
+set_key(FenceTable *table, StrategyNumber strategy, RegProcedure procedure,
+		FenceString bytes)
+{
+	ScanKeyData key;
+
+	SET_VARSIZE(&table->key_header, VARHDRSZ + bytes.len);
+	memcpy(table->key_data, bytes.data, bytes.len);
+	ScanKeyEntryInitialize(&key, 0, 1, strategy, InvalidOid, C_COLLATION_OID,
+						   procedure, PointerGetDatum(&table->key_header));
+	index_rescan(table->scan, &key, 1, NULL, 0);
+}
+
 /*
  * find_live
  *
@@ -149,13 +160,6 @@ find_live(FenceTable *table, FenceString resource, TransactionId *inserter)
 {
 	CommandId	cid = GetCurrentCommandId(false);
 	Snapshot	before = NULL;
-	KeyBuffer	buffer;
-	ScanKeyData key;
-
-	SET_VARSIZE(&buffer, VARHDRSZ + resource.len);
-	memcpy(buffer.data, resource.data, resource.len);
-	ScanKeyEntryInitialize(&key, 0, 1, BTEqualStrategyNumber, InvalidOid,
-						   C_COLLATION_OID, F_TEXTEQ, PointerGetDatum(&buffer));
 
 	for (;;)
 	{
@@ -163,7 +167,7 @@ find_live(FenceTable *table, FenceString resource, TransactionId *inserter)
 
 		CHECK_FOR_INTERRUPTS();
 		*inserter = InvalidTransactionId;
-		index_rescan(table->scan, &key, 1, NULL, 0);
+		set_key(table, BTEqualStrategyNumber, F_TEXTEQ, resource);
 		while (index_getnext_slot(table->scan, ForwardScanDirection, table->slot))
 		{
 			Buffer		heapbuf;
@@ -435,4 +439,71 @@ fence_table_update(FenceTable *table, FenceString resource, const FenceRow *row)
 	CatalogTupleUpdate(table->heap, &tid, tuple);
 	heap_freetuple(tuple);
 	CommandCounterIncrement();
+}
+
+/*
+ * fence_table_scan
+ *
+ * Begin a walk over all resources with a prefix, in byte order. Until it is
+ * done the table may only be asked for fence_table_next(), _lock_seen() and
+ * _delete().
+ */
+void
+fence_table_scan(FenceTable *table, FenceString prefix)
+{
+	set_key(table, BTGreaterEqualStrategyNumber, F_TEXT_GE, prefix);
+}
+
+/*
+ * fence_table_next
+ *
+ * The next resource, or false at the end. The resource's bytes are in memory
+ * that the caller frees. What a concurrent update hides from the walk is left
+ * out.
+ */
+bool
+fence_table_next(FenceTable *table, FenceString prefix, FenceString *resource,
+				 FenceRow *row)
+{
+	while (index_getnext_slot(table->scan, ForwardScanDirection, table->slot))
+	{
+		Buffer		buffer;
+		HeapTuple	tuple = slot_tuple(table, &buffer);
+		TM_Result	result;
+		text	   *name;
+		bool		isnull;
+
+		CHECK_FOR_INTERRUPTS();
+		name = DatumGetTextPP(slot_getattr(table->slot, Anum_fence_resource, &isnull));
+		if (VARSIZE_ANY_EXHDR(name) < prefix.len ||
+			memcmp(VARDATA_ANY(name), prefix.data, prefix.len) != 0)
+			break;
+
+		LockBuffer(buffer, BUFFER_LOCK_SHARE);
+		result = HeapTupleSatisfiesUpdate(tuple, GetCurrentCommandId(false), buffer);
+		LockBuffer(buffer, BUFFER_LOCK_UNLOCK);
+		if (result != TM_Ok && result != TM_BeingModified)
+			continue;
+
+		resource->len = VARSIZE_ANY_EXHDR(name);
+		resource->data = pnstrdup(VARDATA_ANY(name), resource->len);
+		take_row(table, row);
+		return true;
+	}
+	ExecClearTuple(table->slot);
+	return false;
+}
+
+/*
+ * fence_table_delete
+ *
+ * Forget a fence that fence_table_lock_seen() has locked. The transaction sees
+ * it gone after its next CommandCounterIncrement().
+ */
+void
+fence_table_delete(FenceTable *table, const FenceRow *row)
+{
+	ItemPointerData tid = row->tid;
+
+	CatalogTupleDelete(table->heap, &tid);
 }

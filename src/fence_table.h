@@ -39,6 +39,11 @@ extern FenceLock fence_table_lock_seen(FenceTable *table, const FenceRow *row,
 extern void fence_table_blocker(FenceTable *table, const FenceRow *row,
 								FenceBlocker *blocker);
 
+extern void fence_table_scan(FenceTable *table, FenceString prefix);
+extern bool fence_table_next(FenceTable *table, FenceString prefix,
+							 FenceString *resource, FenceRow *row);
+extern void fence_table_delete(FenceTable *table, const FenceRow *row);
+
 extern bool fence_table_lock_absent(FenceTable *table, FenceString resource);
 extern void fence_table_insert(FenceTable *table, FenceString resource,
 							   const FenceRow *row);

@@ -8,16 +8,26 @@
  * back or never ends; that record may be another backend's, since one covers
  * many values.
  *
- * The sequence is moved forward under an object lock in exclusive mode, and
- * each mint holds it in share mode while it takes its value: a move reads the
- * sequence and sets it in two steps, and a mint in between would be repeated.
+ * A second sequence records under which identity tokens were last issued: a
+ * hash of system identifier, database, timeline and sequence. A promoted
+ * standby, a restore to a point in time, a dump restored anywhere and a copied
+ * database all have another one. Then tokens may have been issued that this
+ * database does not know of, and issuing jumps before it goes on. Sequences
+ * keep both, since a row would be locked, and all issuing held up, until the
+ * transaction that noticed has ended; replicas, dumps and copies carry them.
+ *
+ * Sequences are moved under an object lock in exclusive mode, and each mint
+ * holds it in share mode while it takes its value: a move reads a sequence and
+ * sets it in two steps, and a mint in between would be repeated.
  */
 #include "postgres.h"
 
+#include "access/htup_details.h"
 #include "access/relation.h"
 #include "access/xlog.h"
 #include "catalog/pg_class.h"
 #include "commands/sequence.h"
+#include "common/hashfn.h"
 #include "miscadmin.h"
 #include "storage/bufmgr.h"
 #include "storage/lmgr.h"
@@ -27,17 +37,159 @@
 #include "fence_catalog.h"
 #include "fence_token.h"
 
-/* Make sure that no crash can make the sequence give out a token again. */
-static void
-flush_sequence(Oid sequence)
+/* What a sequence holds, and the LSN that has to be on disk to keep it. */
+typedef struct SequenceState
+{
+	int64		last_value;
+	bool		is_called;
+	XLogRecPtr	lsn;
+} SequenceState;
+
+static SequenceState
+read_sequence(Oid sequence)
 {
 	Relation	rel = relation_open(sequence, AccessShareLock);
 	Buffer		buffer = ReadBuffer(rel, 0);
-	XLogRecPtr	lsn = BufferGetLSNAtomic(buffer);
+	SequenceState state;
+	Page		page;
+	HeapTupleHeader tuple;
+	Form_pg_sequence_data data;
 
-	ReleaseBuffer(buffer);
+	LockBuffer(buffer, BUFFER_LOCK_SHARE);
+	page = BufferGetPage(buffer);
+	tuple = (HeapTupleHeader) PageGetItem(page, PageGetItemId(page, FirstOffsetNumber));
+	data = (Form_pg_sequence_data) ((char *) tuple + tuple->t_hoff);
+	state.last_value = data->last_value;
+	state.is_called = data->is_called;
+	state.lsn = PageGetLSN(page);
+	UnlockReleaseBuffer(buffer);
 	relation_close(rel, NoLock);
-	XLogFlush(lsn);
+	return state;
+}
+
+/* Make sure that no crash can take a sequence back to where it was before. */
+static void
+flush_sequence(Oid sequence)
+{
+	XLogFlush(read_sequence(sequence).lsn);
+}
+
+/* Set a sequence. Callers of the SQL functions have no right on it. */
+static void
+set_sequence(Oid sequence, int64 value)
+{
+	Relation	rel = relation_open(sequence, AccessShareLock);
+	Oid			user;
+	int			context;
+
+	GetUserIdAndSecContext(&user, &context);
+	SetUserIdAndSecContext(rel->rd_rel->relowner,
+						   context | SECURITY_LOCAL_USERID_CHANGE);
+	DirectFunctionCall2(setval_oid, ObjectIdGetDatum(sequence),
+						Int64GetDatum(value));
+	SetUserIdAndSecContext(user, context);
+	relation_close(rel, NoLock);
+	flush_sequence(sequence);
+}
+
+static void
+lock_issuing(Oid sequence, LOCKMODE mode)
+{
+	LockDatabaseObject(RelationRelationId, sequence, 0, mode);
+}
+
+static void
+unlock_issuing(Oid sequence, LOCKMODE mode)
+{
+	UnlockDatabaseObject(RelationRelationId, sequence, 0, mode);
+}
+
+/* Where tokens are issued now, as a positive number. */
+static int64
+current_identity(Oid sequence)
+{
+	struct
+	{
+		uint64		system;
+		Oid			database;
+		Oid			sequence;
+		uint64		timeline;
+	}			identity;
+
+	identity.system = GetSystemIdentifier();
+	identity.database = MyDatabaseId;
+	identity.sequence = sequence;
+	identity.timeline = GetWALInsertionTimeLine();
+	return (int64) (hash_bytes_extended((const unsigned char *) &identity,
+										sizeof(identity), 0) >> 2) + 1;
+}
+
+/* Move issuing past a number, under the exclusive lock. */
+static void
+move_issuing(Oid sequence, int64 past)
+{
+	if (past >= FENCE_EPOCH_LIMIT)
+		ereport(ERROR,
+				(errcode(ERRCODE_SEQUENCE_GENERATOR_LIMIT_EXCEEDED),
+				 errmsg("cannot move the issuing of tokens to %lld", (long long) past),
+				 errdetail("It can be moved to numbers below %lld.",
+						   (long long) FENCE_EPOCH_LIMIT)));
+	set_sequence(sequence, past);
+}
+
+/* The last token that can have been issued, 0 before the first. */
+static int64
+last_issued(Oid sequence)
+{
+	SequenceState state = read_sequence(sequence);
+
+	return state.is_called ? state.last_value : 0;
+}
+
+/* The start of the epoch after a token; the sequence may be at its very end. */
+static int64
+epoch_after(int64 token)
+{
+	return token > FENCE_EPOCH_LIMIT ? FENCE_EPOCH_LIMIT : token + FENCE_EPOCH_JUMP;
+}
+
+/*
+ * Record the identity before the first token is issued under it. Tokens that
+ * were issued before under another one may not all be known here.
+ */
+static void
+check_identity(Oid sequence)
+{
+	Oid			recorder = fence_catalog_oid(FENCE_CATALOG_IDENTITY);
+	int64		identity = current_identity(sequence);
+	SequenceState recorded = read_sequence(recorder);
+	int64		last;
+
+	if (recorded.is_called && recorded.last_value == identity)
+		return;
+
+	lock_issuing(sequence, ExclusiveLock);
+	recorded = read_sequence(recorder);
+	if (!recorded.is_called || recorded.last_value != identity)
+	{
+		last = last_issued(sequence);
+		if (last != 0 || recorded.is_called)
+			move_issuing(sequence, epoch_after(last));
+		set_sequence(recorder, identity);
+	}
+	unlock_issuing(sequence, ExclusiveLock);
+}
+
+/* fence_token_report_behind: LF005, tokens of a resource would not rise */
+void
+fence_token_report_behind(int64 token, int64 fence)
+{
+	ereport(ERROR,
+			(errcode(ERRCODE_LEASE_AUTHORITY_ERROR),
+			 errmsg("token sequence is behind the fence"),
+			 errdetail("The sequence gave %lld, and tokens of the resource are known up to %lld.",
+					   (long long) token, (long long) fence),
+			 errhint("An administrator can move issuing past it with fence_new_epoch.")));
 }
 
 /*
@@ -53,16 +205,14 @@ fence_token_mint(int64 above)
 	Oid			sequence = fence_catalog_oid(FENCE_CATALOG_SEQUENCE);
 	int64		token;
 
-	LockDatabaseObject(RelationRelationId, sequence, 0, ShareLock);
+	check_identity(sequence);
+
+	lock_issuing(sequence, ShareLock);
 	token = nextval_internal(sequence, false);
-	UnlockDatabaseObject(RelationRelationId, sequence, 0, ShareLock);
+	unlock_issuing(sequence, ShareLock);
 
 	if (token <= above)
-		ereport(ERROR,
-				(errcode(ERRCODE_LEASE_AUTHORITY_ERROR),
-				 errmsg("token sequence is behind the fence"),
-				 errdetail("The sequence gave %lld, and the fence of the resource is %lld.",
-						   (long long) token, (long long) above)));
+		fence_token_report_behind(token, above);
 
 	flush_sequence(sequence);
 	return token;
@@ -71,32 +221,38 @@ fence_token_mint(int64 above)
 /*
  * fence_token_advance
  *
- * Make every token minted from now on greater than "past". The change stays
- * if the transaction is rolled back, as with any sequence.
+ * Make every token minted from now on greater than "past", as far as it is not
+ * already. The change stays if the transaction is rolled back, as with any
+ * sequence.
  */
 void
 fence_token_advance(int64 past)
 {
 	Oid			sequence = fence_catalog_oid(FENCE_CATALOG_SEQUENCE);
-	int64		current;
 
-	LockDatabaseObject(RelationRelationId, sequence, 0, ExclusiveLock);
-	current = nextval_internal(sequence, false);
-	if (current < past)
-	{
-		Relation	rel = relation_open(sequence, AccessShareLock);
-		Oid			user;
-		int			context;
+	check_identity(sequence);
+	lock_issuing(sequence, ExclusiveLock);
+	if (last_issued(sequence) < past)
+		move_issuing(sequence, past);
+	unlock_issuing(sequence, ExclusiveLock);
+}
 
-		/* Callers have no right on the sequence itself. */
-		GetUserIdAndSecContext(&user, &context);
-		SetUserIdAndSecContext(rel->rd_rel->relowner,
-							   context | SECURITY_LOCAL_USERID_CHANGE);
-		DirectFunctionCall2(setval_oid, ObjectIdGetDatum(sequence),
-							Int64GetDatum(past));
-		SetUserIdAndSecContext(user, context);
-		relation_close(rel, NoLock);
-	}
-	UnlockDatabaseObject(RelationRelationId, sequence, 0, ExclusiveLock);
-	flush_sequence(sequence);
+/*
+ * fence_token_new_epoch
+ *
+ * Move issuing far beyond all that may have been issued, and past "above".
+ * Returns the first token that may be issued from now on.
+ */
+int64
+fence_token_new_epoch(int64 above)
+{
+	Oid			sequence = fence_catalog_oid(FENCE_CATALOG_SEQUENCE);
+	int64		past;
+
+	check_identity(sequence);
+	lock_issuing(sequence, ExclusiveLock);
+	past = Max(epoch_after(last_issued(sequence)), above);
+	move_issuing(sequence, past);
+	unlock_issuing(sequence, ExclusiveLock);
+	return past + 1;
 }

@@ -7,10 +7,15 @@
 
 #include "lockfence.h"
 
-/* Tokens above this are not adopted, so that issuing has room to go on. */
-#define FENCE_ADOPT_LIMIT	(INT64CONST(1) << 52)
+/* How far issuing moves when tokens may have been issued that it forgot. */
+#define FENCE_EPOCH_JUMP	(INT64CONST(1) << 40)
+
+/* Issuing is not moved to or beyond this, so that it has room to go on. */
+#define FENCE_EPOCH_LIMIT	(INT64CONST(1) << 52)
 
 extern int64 fence_token_mint(int64 above);
+extern void fence_token_report_behind(int64 token, int64 fence);
 extern void fence_token_advance(int64 past);
+extern int64 fence_token_new_epoch(int64 above);
 
 #endif							/* FENCE_TOKEN_H */

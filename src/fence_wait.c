@@ -72,6 +72,15 @@ fence_obstacle_lease(FenceObstacle *obstacle, int64 remaining)
 	obstacle->retry_after = remaining;
 }
 
+/* fence_obstacle_partly: the caller itself, on some of several resources */
+void
+fence_obstacle_partly(FenceObstacle *obstacle)
+{
+	obstacle->reason = "this holder has another lease on part of the resources";
+	obstacle->passing = false;
+	obstacle->retry_after = POLL_MAX;
+}
+
 /* The name of a prepared transaction, or NULL if it is gone. */
 static char *
 prepared_gid(TransactionId xid)

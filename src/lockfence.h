@@ -20,6 +20,7 @@
 
 #define FENCE_MAX_RESOURCE	512 /* bytes */
 #define FENCE_MAX_HOLDER	512 /* bytes */
+#define FENCE_MAX_OPERATION	512 /* bytes */
 
 /* Schema of the extension's tables and views; the functions may live anywhere. */
 #define LOCKFENCE_SCHEMA	"lockfence"
@@ -44,6 +45,15 @@ static inline bool
 fence_string_equal(FenceString a, FenceString b)
 {
 	return a.len == b.len && memcmp(a.data, b.data, a.len) == 0;
+}
+
+/* Byte order, the shorter first: the order in which several fences are locked. */
+static inline int
+fence_string_compare(FenceString a, FenceString b)
+{
+	int			result = memcmp(a.data, b.data, Min(a.len, b.len));
+
+	return result != 0 ? result : a.len - b.len;
 }
 
 #endif							/* LOCKFENCE_H */

@@ -1,0 +1,159 @@
+/*
+ * fence_prune.c
+ *		SQL entries that forget: fence_prune, fence_prune_operations, and
+ *		fence_new_epoch for a database that has itself forgotten.
+ *
+ * Rule: a token that is forgotten is never accepted again. The highest one
+ * becomes the floor of the prefix in the same transaction.
+ */
+#include "postgres.h"
+
+#include "access/xact.h"
+#include "fmgr.h"
+#include "miscadmin.h"
+#include "utils/memutils.h"
+#include "utils/timestamp.h"
+
+#include "fence_generation.h"
+#include "fence_operation.h"
+#include "fence_param.h"
+#include "fence_prefix.h"
+#include "fence_token.h"
+
+PG_FUNCTION_INFO_V1(fence_prune);
+PG_FUNCTION_INFO_V1(fence_prune_operations);
+PG_FUNCTION_INFO_V1(fence_new_epoch);
+
+typedef struct PruneRequest
+{
+	FenceString prefix;
+	TimestampTz raised_before;
+	TimestampTz now;
+	bool		external;
+	int64		max_rows;
+} PruneRequest;
+
+/*
+ * May this fence be forgotten? An issued one only where an absent resource
+ * refuses every token; an external one only where they are asked for.
+ */
+static bool
+may_prune(const PruneRequest *request, FenceString resource, const FenceRow *row)
+{
+	FenceState	absent;
+
+	if (row->raised_at > request->raised_before ||
+		fence_row_live(row, request->now))
+		return false;
+	if (!row->issued)
+		return request->external;
+	fence_prefix_lookup(resource, &absent);
+	return !absent.accepts_external;
+}
+
+/* Delete what may be forgotten; returns how many, and the highest token. */
+static int64
+prune(const PruneRequest *request, int64 *floor)
+{
+	FenceTable *table = fence_table_open(RowExclusiveLock);
+	MemoryContext row_context = AllocSetContextCreate(CurrentMemoryContext,
+													  "lockfence prune",
+													  ALLOCSET_DEFAULT_SIZES);
+	FenceString resource;
+	FenceRow	row;
+	int64		pruned = 0;
+
+	*floor = 0;
+	fence_table_scan(table, request->prefix);
+	while (pruned < request->max_rows)
+	{
+		MemoryContext old = MemoryContextSwitchTo(row_context);
+		bool		more = fence_table_next(table, request->prefix, &resource, &row);
+		bool		chosen = more && may_prune(request, resource, &row);
+
+		MemoryContextSwitchTo(old);
+		MemoryContextReset(row_context);
+		if (!more)
+			break;
+
+		/* One that is in use just now is not idle. */
+		if (chosen &&
+			fence_table_lock_seen(table, &row, LockTupleExclusive) == FENCE_LOCKED)
+		{
+			fence_table_delete(table, &row);
+			*floor = Max(*floor, row.token);
+			pruned++;
+		}
+	}
+	fence_table_close(table);
+	CommandCounterIncrement();
+	return pruned;
+}
+
+/*
+ * fence_prune(prefix text, idle interval, external boolean, max_rows bigint)
+ *		returns bigint
+ *
+ * Forget fences that were not raised for that long and have no live lease.
+ * Returns how many. A transaction that is admitted for one of them fails at
+ * its commit. Other first uses wait for the end of this transaction, so it
+ * should be one of its own, and of a bounded size.
+ */
+Datum
+fence_prune(PG_FUNCTION_ARGS)
+{
+	PruneRequest request;
+	int64		floor;
+	int64		pruned;
+
+	PreventCommandDuringRecovery("fence_prune()");
+	PreventCommandIfReadOnly("fence_prune()");
+
+	request.prefix = fence_param_prefix(fcinfo, 0);
+	request.now = GetCurrentTimestamp();
+	request.raised_before = request.now - fence_param_age(fcinfo, 1, "idle");
+	request.external = fence_param_bool(fcinfo, 2, "external");
+	request.max_rows = fence_param_max_rows(fcinfo, 3);
+
+	pruned = prune(&request, &floor);
+	if (floor > 0)
+	{
+		fence_prefix_raise_floor(request.prefix, floor);
+		fence_commit_durably();
+	}
+	PG_RETURN_INT64(pruned);
+}
+
+/*
+ * fence_prune_operations(prefix text, older_than interval) returns bigint
+ *
+ * Forget accepted operations. One that is shown again after that is accepted
+ * again.
+ */
+Datum
+fence_prune_operations(PG_FUNCTION_ARGS)
+{
+	FenceString prefix = fence_param_prefix(fcinfo, 0);
+	TimestampTz before = GetCurrentTimestamp() -
+		fence_param_age(fcinfo, 1, "older_than");
+
+	PreventCommandDuringRecovery("fence_prune_operations()");
+	PreventCommandIfReadOnly("fence_prune_operations()");
+	PG_RETURN_INT64(fence_operation_prune(prefix, before));
+}
+
+/*
+ * fence_new_epoch(above bigint) returns bigint
+ *
+ * For a restore that leaves no trace in the identity: issuing jumps. Returns
+ * the first token that may be issued from now on. Not undone by a rollback.
+ */
+Datum
+fence_new_epoch(PG_FUNCTION_ARGS)
+{
+	int64		above = PG_ARGISNULL(0) ? 0 : fence_param_token(fcinfo, 0);
+
+	PreventCommandDuringRecovery("fence_new_epoch()");
+	PreventCommandIfReadOnly("fence_new_epoch()");
+	PG_RETURN_INT64(fence_token_new_epoch(above));
+}
