@@ -369,6 +369,7 @@ xact_callback(XactEvent event, void *arg)
 				DEBUG_POINT("commit-check");
 				check_admissions();
 				session_checked = true;
+				DEBUG_POINT("commit-checked");
 			}
 			break;
 

@@ -402,6 +402,7 @@ fence_table_lock_absent(FenceTable *table, FenceString resource)
 {
 	TransactionId inserter;
 
+	DEBUG_POINT("first-use");
 	first_use_lock(table, resource, true);
 	if (!find_live(table, resource, &inserter) &&
 		!TransactionIdIsValid(inserter))
