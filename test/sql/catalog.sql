@@ -46,7 +46,7 @@ WHERE c.relkind = 'r' AND a.amname <> 'heap';
 
 -- number order is grant order only without a cache
 SELECT seqrelid::regclass, seqcache, seqcycle, seqincrement, seqmin, seqmax
-FROM pg_sequence JOIN members m ON m.objid = seqrelid ORDER BY 1;
+FROM pg_sequence JOIN members m ON m.objid = seqrelid ORDER BY seqrelid::regclass::text COLLATE "C";
 
 -- every table and sequence is dumped with its data
 SELECT c.relname COLLATE "C" AS not_dumped
