@@ -239,7 +239,7 @@ demo()
 {
 	local log=$LF_WORK/demo.out start=$SECONDS status=0
 
-	env -u LF_SECOND_RUN timeout -k 10 300 test/demo.sh >"$log" 2>&1 || status=$?
+	env -u LF_SECOND_RUN PG_CONFIG="$LF_PG_CONFIG" timeout -k 10 300 test/demo.sh >"$log" 2>&1 || status=$?
 	if [ "$status" -eq 0 ]; then
 		result ok demo "the incident" "$((SECONDS - start)) s"
 	else

@@ -48,7 +48,7 @@ prepare()
 # run VERSION - leaves its last line in LF_WORK/VERSION.line
 run()
 {
-	local version=$1 name log=$LF_WORK/$1.log tested line start=$SECONDS
+	local version=$1 name log=$LF_WORK/$1.log reader tested line start=$SECONDS
 
 	name=$(suite_of "$version")-$version
 	if ! prepare "$version" "$name"; then
@@ -56,8 +56,12 @@ run()
 		return
 	fi
 	# CI reads lines that begin with a count, so indent these.
+	exec 3> >(exec tee "$log" | sed 's/^/    /')
+	reader=$!
 	chroot_run "$name" timeout -k 30 2400 env -C /root/lockfence \
-		${2:+PGVERSION="$2"} test/check.sh > >(tee "$log" | sed 's/^/    /') 2>&1
+		${2:+PGVERSION="$2"} test/check.sh >&3 2>&1 3>&-
+	exec 3>&-
+	wait "$reader"
 	line=$(grep -E '^[0-9]+ passed, [0-9]+ failed' "$log" | tail -n 1)
 	tested=$(sed -n 's/^PostgreSQL \([0-9]*\).*/\1/p' "$log" | head -n 1)
 	if [ -z "$line" ]; then

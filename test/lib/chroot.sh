@@ -145,9 +145,11 @@ chroot_run()
 		mount -t proc proc "$root/proc" &&
 			mkdir -p "$root/dev/shm" "$root/dev/pts" &&
 			mount -t tmpfs -o mode=1777 shm "$root/dev/shm" || exit 125
-		exec chroot "$root" env -i HOME=/root TERM=dumb LANG=C.UTF-8 \
+		# this shell stays: init of the name space
+		chroot "$root" env -i HOME=/root TERM=dumb LANG=C.UTF-8 \
 			PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin \
-			CI="${CI:-}" "$@"' chroot "$root" "$@"
+			CI="${CI:-}" "$@"
+		exit $?' chroot "$root" "$@"
 }
 
 chroot_done()

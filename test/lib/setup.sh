@@ -137,7 +137,6 @@ lf_missing()
 		redis valkey-server valkey-server optional
 		redis pgbouncer pgbouncer optional
 		strict clang clang
-		lint clang-format clang-format
 		lint shellcheck shellcheck
 	EOF
 }
@@ -415,7 +414,10 @@ lf_stage()
 		[ -d "$stage$dir" ] ||
 			cp -a $link "$dir" "$stage$(dirname "$dir")/" || return
 	done
-	find "$stage" -name 'lockfence*' -prune -exec rm -rf {} +
+	for kind in --pkglibdir --sharedir; do
+		find "$stage$("$LF_PG_CONFIG" $kind)" -mindepth 1 -name 'lockfence*' \
+			-prune -exec rm -rf {} +
+	done
 	dir=$("$LF_PG_CONFIG" --includedir)
 	mkdir -p "$stage$(dirname "$dir")"
 	ln -s "$dir" "$stage$dir"
