@@ -1,0 +1,41 @@
+/*
+ * fence_spec.h
+ *		What a guard demands of the rows of its table, ready for use.
+ */
+#ifndef FENCE_SPEC_H
+#define FENCE_SPEC_H
+
+#include "utils/relcache.h"
+
+#include "fence_fit.h"
+
+typedef struct FenceSpec
+{
+	Oid			relid;			/* hash key (must be first) */
+	bool		valid;			/* false: ask fence_spec_get() again */
+	Oid			trigger_oid;
+	MemoryContext context;		/* owns "key" */
+
+	bool		fits;			/* false only if "observe": let rows pass */
+	bool		observe;
+	bool		by_transaction;	/* present = 'transaction' */
+	AttrNumber	token_attnum;	/* InvalidAttrNumber: no token column */
+	FenceKey   *key;
+
+	/*
+	 * The row that "key" remembers is admitted with this token, as long as
+	 * fence_session_epoch is "epoch". Only if "known".
+	 */
+	bool		known;
+	uint64		epoch;
+	int64		token;
+} FenceSpec;
+
+extern FenceSpec *fence_spec_get(Relation rel, Oid trigger_oid);
+extern void fence_spec_build(FenceSpec *spec, Relation rel, Oid trigger_oid,
+							 MemoryContext context, int elevel);
+extern bool fence_spec_row_error(const FenceSpec *spec, Relation rel,
+								 FenceKeyFault fault, const FenceKeyText *text,
+								 int elevel);
+
+#endif							/* FENCE_SPEC_H */
