@@ -169,6 +169,7 @@ pg_suite()
 				diffs=$LF_BUILD/output_iso ;;
 	esac
 	# Without its golden file a test would end the whole suite.
+	mkdir -p "$golden"
 	for name in "$@"; do
 		[ -e "$golden/$name.out" ] || : >"$golden/$name.out"
 	done
