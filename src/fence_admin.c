@@ -24,6 +24,7 @@ PG_FUNCTION_INFO_V1(fence_accept_external);
 static void
 lock_external(FenceTable *table, FenceString resource, FenceRow *row)
 {
+	row->found = false;
 	if (fence_table_lock(table, resource, LockTupleExclusive, row) != FENCE_LOCKED)
 		ereport(ERROR,
 				(errcode(ERRCODE_UNDEFINED_OBJECT),

@@ -65,6 +65,12 @@ uint64		fence_session_epoch = 1;
 static MemoryContext session_context = NULL;
 static admissions_hash *session_table = NULL;
 static AdmissionUndo *session_undo = NULL;
+static char *session_block = NULL;
+static Size session_block_left = 0;
+
+/* Either holds the longest entry. */
+#define FIRST_BLOCK	((Size) 1024)
+#define NEXT_BLOCK	((Size) 32 * 1024)
 
 static void subxact_callback(SubXactEvent event, SubTransactionId mine,
 							 SubTransactionId parent, void *arg);
@@ -83,6 +89,7 @@ begin_admissions(void)
 											"lockfence admissions",
 											ALLOCSET_SMALL_SIZES);
 	session_table = admissions_create(session_context, 8, NULL);
+	Assert(MAXALIGN(sizeof(Admission) + FENCE_MAX_RESOURCE) <= FIRST_BLOCK);
 }
 
 /* The entry of a resource, also one that was taken back; NULL if none. */
@@ -100,12 +107,34 @@ find_entry(FenceString resource, bool observed)
 	return slot == NULL ? NULL : slot->admission;
 }
 
+/*
+ * Memory for one entry. Entries are packed, without the allocator's header and
+ * rounding: a transaction may admit a million resources.
+ */
+static void *
+allocate_entry(Size size)
+{
+	void	   *result;
+
+	size = MAXALIGN(size);
+	if (session_block_left < size)
+	{
+		Size		block = session_block == NULL ? FIRST_BLOCK : NEXT_BLOCK;
+
+		session_block = MemoryContextAlloc(session_context, block);
+		session_block_left = block;
+	}
+	result = session_block;
+	session_block += size;
+	session_block_left -= size;
+	return result;
+}
+
 /* Make an entry that says "not admitted" yet. */
 static Admission *
 make_entry(FenceString resource, bool observed, Oid target)
 {
-	Admission  *admission = MemoryContextAlloc(session_context,
-											   sizeof(Admission) + resource.len);
+	Admission  *admission = allocate_entry(sizeof(Admission) + resource.len);
 	bool		found;
 
 	memcpy(admission + 1, resource.data, resource.len);
@@ -145,7 +174,7 @@ fence_admission_find(FenceString resource, bool observed)
  */
 void
 fence_admission_record(FenceString resource, bool observed, int64 token,
-					   Oid target)
+					   Oid target, const ItemPointerData *fence)
 {
 	int			depth = GetCurrentTransactionNestLevel();
 	Admission  *admission;
@@ -173,6 +202,7 @@ fence_admission_record(FenceString resource, bool observed, int64 token,
 		fence_session_epoch++;
 	admission->token = token;
 	admission->nest = depth;
+	admission->fence = *fence;
 }
 
 static int
@@ -213,6 +243,8 @@ fence_admission_forget(void)
 	session_context = NULL;
 	session_table = NULL;
 	session_undo = NULL;
+	session_block = NULL;
+	session_block_left = 0;
 	fence_session_epoch++;
 }
 

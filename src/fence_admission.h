@@ -5,6 +5,8 @@
 #ifndef FENCE_ADMISSION_H
 #define FENCE_ADMISSION_H
 
+#include "storage/itemptr.h"
+
 #include "lockfence.h"
 
 /* What one resource was admitted with; resource and "observed" are the key. */
@@ -14,6 +16,7 @@ typedef struct Admission
 	int64		token;			/* 0: taken back by a rollback to savepoint */
 	Oid			target;			/* table that was written first, if any */
 	int			nest;			/* transaction depth that set the token */
+	ItemPointerData fence;		/* where the fence's row was; a hint */
 	bool		observed;		/* judged for the log only */
 } Admission;
 
@@ -28,7 +31,8 @@ extern uint64 fence_session_epoch;
 extern bool fence_admission_any(void);
 extern Admission *fence_admission_find(FenceString resource, bool observed);
 extern void fence_admission_record(FenceString resource, bool observed,
-								   int64 token, Oid target);
+								   int64 token, Oid target,
+								   const ItemPointerData *fence);
 extern Admission **fence_admission_sorted(uint64 *count);
 extern void fence_admission_forget(void);
 

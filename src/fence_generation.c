@@ -94,7 +94,7 @@ fence_generation_write(FenceTable *table, FenceString resource, FenceRow *row,
 		fence_table_update(table, resource, row);
 	else
 		fence_table_insert(table, resource, row);
-	fence_session_raised(resource, token);
+	fence_session_raised(resource, row);
 	fence_commit_durably();
 }
 

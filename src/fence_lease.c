@@ -155,6 +155,7 @@ fence_issue(PG_FUNCTION_ARGS)
 	prevent_unless_writable("fence_issue()");
 
 	table = fence_table_open(RowExclusiveLock);
+	row.found = false;
 	while (fence_table_lock(table, resource, LockTupleExclusive, &row) != FENCE_LOCKED)
 	{
 		CHECK_FOR_INTERRUPTS();

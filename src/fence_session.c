@@ -32,7 +32,8 @@ static void xact_callback(XactEvent event, void *arg);
 
 /* Remember an admission; the first of a transaction moves the callback up. */
 static void
-record(FenceString resource, bool observed, int64 token, Oid target)
+record(FenceString resource, bool observed, int64 token, Oid target,
+	   const ItemPointerData *fence)
 {
 	static bool registered = false;
 
@@ -44,15 +45,14 @@ record(FenceString resource, bool observed, int64 token, Oid target)
 		RegisterXactCallback(xact_callback, NULL);
 		registered = true;
 	}
-	fence_admission_record(resource, observed, token, target);
+	fence_admission_record(resource, observed, token, target, fence);
 }
 
-/* The state to judge a resource by. */
+/* The state to judge a resource by; *row has been read. */
 static void
-read_state(FenceTable *table, FenceString resource, FenceRow *row,
-		   FenceState *state)
+judge_by(const FenceRow *row, FenceString resource, FenceState *state)
 {
-	if (fence_table_read(table, resource, row))
+	if (row->found)
 		fence_row_state(row, state);
 	else
 		fence_prefix_lookup(resource, state);
@@ -147,7 +147,8 @@ raise_external(const FenceOffer *offer, const FenceState *judged, FenceRow *row)
 
 /* Judge an offer against the fence, and raise the fence if need be. */
 static bool
-admit_by_fence(const FenceOffer *offer, const Admission *before)
+admit_by_fence(const FenceOffer *offer, const Admission *before,
+			   ItemPointerData *fence)
 {
 	FenceTable *table = fence_table_open(AccessShareLock);
 	bool		admitted = false;
@@ -159,7 +160,8 @@ admit_by_fence(const FenceOffer *offer, const Admission *before)
 		FenceVerdict verdict;
 
 		CHECK_FOR_INTERRUPTS();
-		read_state(table, offer->resource, &row, &state);
+		(void) fence_table_read(table, offer->resource, &row);
+		judge_by(&row, offer->resource, &state);
 		verdict = fence_judge_offer(&state, offer->token, offer->holder);
 
 		/*
@@ -191,6 +193,7 @@ admit_by_fence(const FenceOffer *offer, const Admission *before)
 			if (verdict == FENCE_RAISE && !raise_external(offer, &state, &row))
 				continue;
 		}
+		*fence = row.tid;
 		admitted = true;
 		break;
 	}
@@ -212,6 +215,7 @@ bool
 fence_admit(const FenceOffer *offer)
 {
 	Admission  *before = fence_admission_find(offer->resource, offer->observe);
+	ItemPointerData fence;
 
 	if (before != NULL && before->token == offer->token &&
 		offer->holder.data == NULL)
@@ -226,9 +230,9 @@ fence_admit(const FenceOffer *offer)
 						offer->resource.len, offer->resource.data),
 				 errdetail("The admissions of this transaction have already been checked.")));
 
-	if (!admit_by_fence(offer, before))
+	if (!admit_by_fence(offer, before, &fence))
 		return false;
-	record(offer->resource, offer->observe, offer->token, offer->target);
+	record(offer->resource, offer->observe, offer->token, offer->target, &fence);
 	return true;
 }
 
@@ -289,9 +293,9 @@ fence_session_before_raise(FenceString resource, const FenceRow *row)
  * admits it.
  */
 void
-fence_session_raised(FenceString resource, int64 token)
+fence_session_raised(FenceString resource, const FenceRow *row)
 {
-	record(resource, false, token, InvalidOid);
+	record(resource, false, row->token, InvalidOid, &row->tid);
 }
 
 /* Judge one admission for the last time. */
@@ -308,7 +312,8 @@ check_admission(FenceTable *table, const Admission *admission, bool lock)
 	offer.target = admission->target;
 	offer.observe = admission->observed;
 
-	read_state(table, offer.resource, &row, &state);
+	(void) fence_table_read_at(table, offer.resource, &admission->fence, &row);
+	judge_by(&row, offer.resource, &state);
 	if (admission->observed)
 	{
 		verdict = fence_judge_offer(&state, offer.token, offer.holder);

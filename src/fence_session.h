@@ -21,6 +21,6 @@ extern bool fence_admit(const FenceOffer *offer);
 extern bool fence_admitted(FenceString resource, bool observe, int64 *token);
 
 extern void fence_session_before_raise(FenceString resource, const FenceRow *row);
-extern void fence_session_raised(FenceString resource, int64 token);
+extern void fence_session_raised(FenceString resource, const FenceRow *row);
 
 #endif							/* FENCE_SESSION_H */

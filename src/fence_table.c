@@ -125,6 +125,27 @@ take_row(FenceTable *table, FenceRow *row)
 	ExecClearTuple(table->slot);
 }
 
+/* Is this what the latest committed transaction left, or this one? */
+static bool
+is_live(TM_Result result)
+{
+	return result == TM_Ok || result == TM_BeingModified;
+}
+
+/* The resource of the version in the slot, in its buffer. */
+static FenceString
+slot_resource(FenceTable *table)
+{
+	bool		isnull;
+	text	   *name = DatumGetTextPP(slot_getattr(table->slot, Anum_fence_resource,
+												   &isnull));
+	FenceString resource;
+
+	resource.data = VARDATA_ANY(name);
+	resource.len = VARSIZE_ANY_EXHDR(name);
+	return resource;
+}
+
 /* Start the index scan anew. */
 static void
 set_key(FenceTable *table, StrategyNumber strategy, RegProcedure procedure,
@@ -226,7 +247,42 @@ fence_table_read(FenceTable *table, FenceString resource, FenceRow *row)
 	row->found = find_live(table, resource, &row->inserter);
 	if (row->found)
 		take_row(table, row);
+	else
+		ItemPointerSetInvalid(&row->tid);
 	return row->found;
+}
+
+/*
+ * fence_table_read_at
+ *
+ * fence_table_read() that looks first where the row was seen before in this
+ * transaction, which saves the index. The table lock of that look keeps the
+ * block from being truncated away.
+ */
+bool
+fence_table_read_at(FenceTable *table, FenceString resource,
+					const ItemPointerData *where, FenceRow *row)
+{
+	ItemPointerData tid = *where;
+
+	if (ItemPointerIsValid(&tid) &&
+		table_tuple_fetch_row_version(table->heap, &tid, SnapshotAny, table->slot))
+	{
+		Buffer		buffer;
+		HeapTuple	tuple = slot_tuple(table, &buffer);
+		bool		live;
+
+		LockBuffer(buffer, BUFFER_LOCK_SHARE);
+		live = is_live(HeapTupleSatisfiesUpdate(tuple, GetCurrentCommandId(false),
+												buffer));
+		LockBuffer(buffer, BUFFER_LOCK_UNLOCK);
+		if (live && fence_string_equal(slot_resource(table), resource))
+		{
+			take_row(table, row);
+			return true;
+		}
+	}
+	return fence_table_read(table, resource, row);
 }
 
 /* Lock one version, or the last one it leads to if the flags say so. */
@@ -258,8 +314,9 @@ lock_version(FenceTable *table, ItemPointerData tid, LockTupleMode mode,
  * fence_table_lock
  *
  * Lock the latest version of a resource's row and read it, FENCE_LOCKED or
- * FENCE_NOT_FOUND. The table was opened with RowShareLock at least. Waits as
- * any row lock does: lock_timeout and the deadlock detector apply.
+ * FENCE_NOT_FOUND. *row is as a read has left it, which saves the look, or
+ * not found. The table was opened with RowShareLock at least. Waits as any row
+ * lock does: lock_timeout and the deadlock detector apply.
  */
 FenceLock
 fence_table_lock(FenceTable *table, FenceString resource, LockTupleMode mode,
@@ -267,22 +324,17 @@ fence_table_lock(FenceTable *table, FenceString resource, LockTupleMode mode,
 {
 	for (;;)
 	{
-		Buffer		buffer;
-		FenceLock	result;
-
-		row->found = find_live(table, resource, &row->inserter);
-		if (!row->found)
+		if (!row->found && !fence_table_read(table, resource, row))
 			return FENCE_NOT_FOUND;
 
-		result = lock_version(table, slot_tuple(table, &buffer)->t_self, mode,
-							  LockWaitBlock,
-							  TUPLE_LOCK_FLAG_LOCK_UPDATE_IN_PROGRESS |
-							  TUPLE_LOCK_FLAG_FIND_LAST_VERSION);
-		if (result == FENCE_LOCKED)
+		if (lock_version(table, row->tid, mode, LockWaitBlock,
+						 TUPLE_LOCK_FLAG_LOCK_UPDATE_IN_PROGRESS |
+						 TUPLE_LOCK_FLAG_FIND_LAST_VERSION) == FENCE_LOCKED)
 		{
 			take_row(table, row);
 			return FENCE_LOCKED;
 		}
+		row->found = false;
 	}
 }
 
@@ -414,12 +466,13 @@ fence_table_lock_absent(FenceTable *table, FenceString resource)
 
 /* fence_table_insert: store the first fence after fence_table_lock_absent() */
 void
-fence_table_insert(FenceTable *table, FenceString resource, const FenceRow *row)
+fence_table_insert(FenceTable *table, FenceString resource, FenceRow *row)
 {
 	HeapTuple	tuple = fence_row_form(row, resource,
 									   RelationGetDescr(table->heap));
 
 	CatalogTupleInsert(table->heap, tuple);
+	row->tid = tuple->t_self;
 	heap_freetuple(tuple);
 	CommandCounterIncrement();
 	first_use_lock(table, resource, false);
@@ -431,13 +484,14 @@ fence_table_insert(FenceTable *table, FenceString resource, const FenceRow *row)
  * Write a row that fence_table_lock() has locked and the caller has changed.
  */
 void
-fence_table_update(FenceTable *table, FenceString resource, const FenceRow *row)
+fence_table_update(FenceTable *table, FenceString resource, FenceRow *row)
 {
 	HeapTuple	tuple = fence_row_form(row, resource,
 									   RelationGetDescr(table->heap));
 	ItemPointerData tid = row->tid;
 
 	CatalogTupleUpdate(table->heap, &tid, tuple);
+	row->tid = tuple->t_self;
 	heap_freetuple(tuple);
 	CommandCounterIncrement();
 }
@@ -470,24 +524,21 @@ fence_table_next(FenceTable *table, FenceString prefix, FenceString *resource,
 	{
 		Buffer		buffer;
 		HeapTuple	tuple = slot_tuple(table, &buffer);
+		FenceString name = slot_resource(table);
 		TM_Result	result;
-		text	   *name;
-		bool		isnull;
 
 		CHECK_FOR_INTERRUPTS();
-		name = DatumGetTextPP(slot_getattr(table->slot, Anum_fence_resource, &isnull));
-		if (VARSIZE_ANY_EXHDR(name) < prefix.len ||
-			memcmp(VARDATA_ANY(name), prefix.data, prefix.len) != 0)
+		if (name.len < prefix.len || memcmp(name.data, prefix.data, prefix.len) != 0)
 			break;
 
 		LockBuffer(buffer, BUFFER_LOCK_SHARE);
 		result = HeapTupleSatisfiesUpdate(tuple, GetCurrentCommandId(false), buffer);
 		LockBuffer(buffer, BUFFER_LOCK_UNLOCK);
-		if (result != TM_Ok && result != TM_BeingModified)
+		if (!is_live(result))
 			continue;
 
-		resource->len = VARSIZE_ANY_EXHDR(name);
-		resource->data = pnstrdup(VARDATA_ANY(name), resource->len);
+		resource->len = name.len;
+		resource->data = pnstrdup(name.data, name.len);
 		take_row(table, row);
 		return true;
 	}

@@ -32,6 +32,8 @@ extern void fence_table_close(FenceTable *table);
 
 extern bool fence_table_read(FenceTable *table, FenceString resource,
 							 FenceRow *row);
+extern bool fence_table_read_at(FenceTable *table, FenceString resource,
+								const ItemPointerData *where, FenceRow *row);
 extern FenceLock fence_table_lock(FenceTable *table, FenceString resource,
 								  LockTupleMode mode, FenceRow *row);
 extern FenceLock fence_table_lock_seen(FenceTable *table, const FenceRow *row,
@@ -46,8 +48,8 @@ extern void fence_table_delete(FenceTable *table, const FenceRow *row);
 
 extern bool fence_table_lock_absent(FenceTable *table, FenceString resource);
 extern void fence_table_insert(FenceTable *table, FenceString resource,
-							   const FenceRow *row);
+							   FenceRow *row);
 extern void fence_table_update(FenceTable *table, FenceString resource,
-							   const FenceRow *row);
+							   FenceRow *row);
 
 #endif							/* FENCE_TABLE_H */
