@@ -28,9 +28,6 @@
 
 #include "access/genam.h"
 #include "access/heapam.h"
-#include "access/htup_details.h"
-#include "access/multixact.h"
-#include "access/subtrans.h"
 #include "access/table.h"
 #include "access/tableam.h"
 #include "access/xact.h"
@@ -42,12 +39,9 @@
 #include "storage/bufmgr.h"
 #include "storage/lmgr.h"
 #include "storage/procarray.h"
-#include "utils/builtins.h"
 #include "utils/fmgroids.h"
 #include "utils/rel.h"
 #include "utils/snapmgr.h"
-#include "utils/timestamp.h"
-#include "utils/xid8.h"
 
 #include "compat.h"
 #include "debug_point.h"
@@ -87,11 +81,7 @@ fence_table_open(LOCKMODE lockmode)
 	return table;
 }
 
-/*
- * fence_table_close
- *
- * After an error the resource owner does the same.
- */
+/* fence_table_close: after an error the resource owner does the same */
 void
 fence_table_close(FenceTable *table)
 {
@@ -130,6 +120,20 @@ static bool
 is_live(TM_Result result)
 {
 	return result == TM_Ok || result == TM_BeingModified;
+}
+
+/* The same, of the version in the slot. */
+static bool
+slot_is_live(FenceTable *table)
+{
+	Buffer		buffer;
+	HeapTuple	tuple = slot_tuple(table, &buffer);
+	TM_Result	result;
+
+	LockBuffer(buffer, BUFFER_LOCK_SHARE);
+	result = HeapTupleSatisfiesUpdate(tuple, GetCurrentCommandId(false), buffer);
+	LockBuffer(buffer, BUFFER_LOCK_UNLOCK);
+	return is_live(result);
 }
 
 /* The resource of the version in the slot, in its buffer. */
@@ -199,32 +203,27 @@ find_live(FenceTable *table, FenceString resource, TransactionId *inserter)
 			DEBUG_POINT("fence-probe");
 			LockBuffer(heapbuf, BUFFER_LOCK_SHARE);
 			result = HeapTupleSatisfiesUpdate(tuple, cid, heapbuf);
-			switch (result)
+			if (result == TM_Updated)
 			{
-				case TM_Ok:
-				case TM_BeingModified:
-					LockBuffer(heapbuf, BUFFER_LOCK_UNLOCK);
-					if (before)
-						UnregisterSnapshot(before);
-					return true;
-
-				case TM_Updated:
-					xid = HeapTupleHeaderGetUpdateXid(tuple->t_data);
-					if (before == NULL || XidInMVCCSnapshot(xid, before))
-						moved = true;
-					break;
-
-				case TM_Invisible:
-					xid = HeapTupleHeaderGetXmin(tuple->t_data);
-					if (!TransactionIdIsCurrentTransactionId(xid) &&
-						TransactionIdIsInProgress(xid))
-						*inserter = xid;
-					break;
-
-				default:
-					break;
+				xid = HeapTupleHeaderGetUpdateXid(tuple->t_data);
+				if (before == NULL || XidInMVCCSnapshot(xid, before))
+					moved = true;
+			}
+			else if (result == TM_Invisible)
+			{
+				xid = HeapTupleHeaderGetXmin(tuple->t_data);
+				if (!TransactionIdIsCurrentTransactionId(xid) &&
+					TransactionIdIsInProgress(xid))
+					*inserter = xid;
 			}
 			LockBuffer(heapbuf, BUFFER_LOCK_UNLOCK);
+
+			if (is_live(result))
+			{
+				if (before)
+					UnregisterSnapshot(before);
+				return true;
+			}
 		}
 
 		if (before)
@@ -266,21 +265,12 @@ fence_table_read_at(FenceTable *table, FenceString resource,
 	ItemPointerData tid = *where;
 
 	if (ItemPointerIsValid(&tid) &&
-		table_tuple_fetch_row_version(table->heap, &tid, SnapshotAny, table->slot))
+		table_tuple_fetch_row_version(table->heap, &tid, SnapshotAny, table->slot) &&
+		slot_is_live(table) &&
+		fence_string_equal(slot_resource(table), resource))
 	{
-		Buffer		buffer;
-		HeapTuple	tuple = slot_tuple(table, &buffer);
-		bool		live;
-
-		LockBuffer(buffer, BUFFER_LOCK_SHARE);
-		live = is_live(HeapTupleSatisfiesUpdate(tuple, GetCurrentCommandId(false),
-												buffer));
-		LockBuffer(buffer, BUFFER_LOCK_UNLOCK);
-		if (live && fence_string_equal(slot_resource(table), resource))
-		{
-			take_row(table, row);
-			return true;
-		}
+		take_row(table, row);
+		return true;
 	}
 	return fence_table_read(table, resource, row);
 }
@@ -354,32 +344,6 @@ fence_table_lock_seen(FenceTable *table, const FenceRow *row, LockTupleMode mode
 	return result;
 }
 
-/* The running member of a multixact that matters most to a waiter. */
-static TransactionId
-running_member(MultiXactId multi, bool *committing)
-{
-	TransactionId found = InvalidTransactionId;
-	MultiXactMember *members;
-	int			nmembers = GetMultiXactIdMembers(multi, &members, false, false);
-
-	for (int i = 0; i < nmembers; i++)
-	{
-		bool		shares = members[i].status == MultiXactStatusForKeyShare;
-
-		if (TransactionIdIsCurrentTransactionId(members[i].xid) ||
-			!TransactionIdIsInProgress(members[i].xid))
-			continue;
-		if (!TransactionIdIsValid(found) || !shares)
-		{
-			found = members[i].xid;
-			*committing = shares;
-		}
-	}
-	if (nmembers > 0)
-		pfree(members);
-	return found;
-}
-
 /*
  * fence_table_blocker
  *
@@ -389,56 +353,32 @@ running_member(MultiXactId multi, bool *committing)
 void
 fence_table_blocker(FenceTable *table, const FenceRow *row, FenceBlocker *blocker)
 {
-	TransactionId xid = row->inserter;
 	ItemPointerData tid = row->tid;
 
-	blocker->committing = false;
-	if (row->found)
+	fence_blocker_set(blocker, row->found ? InvalidTransactionId : row->inserter);
+	if (!row->found)
+		return;
+	if (table_tuple_fetch_row_version(table->heap, &tid, SnapshotAny, table->slot))
 	{
-		xid = InvalidTransactionId;
-		if (table_tuple_fetch_row_version(table->heap, &tid, SnapshotAny,
-										  table->slot))
-		{
-			Buffer		buffer;
-			HeapTupleHeader header = slot_tuple(table, &buffer)->t_data;
-			TransactionId xmax;
-			uint16		infomask;
+		Buffer		buffer;
+		HeapTupleHeader header = slot_tuple(table, &buffer)->t_data;
+		TransactionId xmax;
+		uint16		infomask;
 
-			LockBuffer(buffer, BUFFER_LOCK_SHARE);
-			xmax = HeapTupleHeaderGetRawXmax(header);
-			infomask = header->t_infomask;
-			LockBuffer(buffer, BUFFER_LOCK_UNLOCK);
-
-			if (infomask & HEAP_XMAX_IS_MULTI)
-				xid = running_member(xmax, &blocker->committing);
-			else if (!(infomask & HEAP_XMAX_INVALID))
-			{
-				xid = xmax;
-				blocker->committing = HEAP_XMAX_IS_KEYSHR_LOCKED(infomask) &&
-					HEAP_XMAX_IS_LOCKED_ONLY(infomask);
-			}
-		}
-		ExecClearTuple(table->slot);
+		LockBuffer(buffer, BUFFER_LOCK_SHARE);
+		xmax = HeapTupleHeaderGetRawXmax(header);
+		infomask = header->t_infomask;
+		LockBuffer(buffer, BUFFER_LOCK_UNLOCK);
+		fence_blocker_set_locker(blocker, xmax, infomask);
 	}
-
-	if (TransactionIdIsValid(xid))
-		xid = TransactionIdIsInProgress(xid) ?
-			SubTransGetTopmostTransaction(xid) : InvalidTransactionId;
-	blocker->xid = xid;
+	ExecClearTuple(table->slot);
 }
 
-/* The lock on the table's object and the resource's hash. */
-static void
-first_use_lock(FenceTable *table, FenceString resource, bool take)
+/* The object that stands for the first use of a resource. */
+static Oid
+first_use(FenceString resource)
 {
-	Oid			classid = RelationGetRelid(table->heap);
-	Oid			objid = hash_bytes((const unsigned char *) resource.data,
-								   resource.len);
-
-	if (take)
-		LockDatabaseObject(classid, objid, 0, ExclusiveLock);
-	else
-		UnlockDatabaseObject(classid, objid, 0, ExclusiveLock);
+	return hash_bytes((const unsigned char *) resource.data, resource.len);
 }
 
 /*
@@ -455,12 +395,14 @@ fence_table_lock_absent(FenceTable *table, FenceString resource)
 	TransactionId inserter;
 
 	DEBUG_POINT("first-use");
-	first_use_lock(table, resource, true);
+	LockDatabaseObject(RelationGetRelid(table->heap), first_use(resource), 0,
+					   ExclusiveLock);
 	if (!find_live(table, resource, &inserter) &&
 		!TransactionIdIsValid(inserter))
 		return true;
 	ExecClearTuple(table->slot);
-	first_use_lock(table, resource, false);
+	UnlockDatabaseObject(RelationGetRelid(table->heap), first_use(resource), 0,
+						 ExclusiveLock);
 	return false;
 }
 
@@ -475,7 +417,8 @@ fence_table_insert(FenceTable *table, FenceString resource, FenceRow *row)
 	row->tid = tuple->t_self;
 	heap_freetuple(tuple);
 	CommandCounterIncrement();
-	first_use_lock(table, resource, false);
+	UnlockDatabaseObject(RelationGetRelid(table->heap), first_use(resource), 0,
+						 ExclusiveLock);
 }
 
 /*
@@ -522,19 +465,12 @@ fence_table_next(FenceTable *table, FenceString prefix, FenceString *resource,
 {
 	while (index_getnext_slot(table->scan, ForwardScanDirection, table->slot))
 	{
-		Buffer		buffer;
-		HeapTuple	tuple = slot_tuple(table, &buffer);
 		FenceString name = slot_resource(table);
-		TM_Result	result;
 
 		CHECK_FOR_INTERRUPTS();
 		if (name.len < prefix.len || memcmp(name.data, prefix.data, prefix.len) != 0)
 			break;
-
-		LockBuffer(buffer, BUFFER_LOCK_SHARE);
-		result = HeapTupleSatisfiesUpdate(tuple, GetCurrentCommandId(false), buffer);
-		LockBuffer(buffer, BUFFER_LOCK_UNLOCK);
-		if (!is_live(result))
+		if (!slot_is_live(table))
 			continue;
 
 		resource->len = name.len;

@@ -8,6 +8,7 @@
 #include "nodes/lockoptions.h"
 #include "storage/lockdefs.h"
 
+#include "fence_blocker.h"
 #include "fence_row.h"
 
 typedef enum FenceLock
@@ -17,13 +18,6 @@ typedef enum FenceLock
 	FENCE_CHANGED,				/* a newer version has been committed */
 	FENCE_WOULD_BLOCK			/* see fence_table_blocker() */
 } FenceLock;
-
-/* Who keeps a row or a resource from being locked. */
-typedef struct FenceBlocker
-{
-	TransactionId xid;			/* top transaction, or invalid if gone */
-	bool		committing;		/* all it holds is a commit check's lock */
-} FenceBlocker;
 
 typedef struct FenceTable FenceTable;
 

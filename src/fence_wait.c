@@ -12,7 +12,6 @@
 #include "executor/spi.h"
 #include "miscadmin.h"
 #include "storage/latch.h"
-#include "storage/procarray.h"
 #include "utils/builtins.h"
 
 #include "compat.h"
@@ -103,12 +102,7 @@ prepared_gid(TransactionId xid)
 	return gid;
 }
 
-/*
- * fence_obstacle_lock
- *
- * Name who has the row locked or is inserting it. Running, but without a
- * process: that is a prepared transaction.
- */
+/* fence_obstacle_lock: who has the row locked, or is inserting it */
 void
 fence_obstacle_lock(FenceObstacle *obstacle, FenceTable *table,
 					const FenceRow *row)
@@ -117,7 +111,7 @@ fence_obstacle_lock(FenceObstacle *obstacle, FenceTable *table,
 	char	   *gid = NULL;
 
 	fence_table_blocker(table, row, &blocker);
-	if (TransactionIdIsValid(blocker.xid) && BackendXidGetPid(blocker.xid) == 0)
+	if (blocker.prepared)
 		gid = prepared_gid(blocker.xid);
 
 	obstacle->passing = false;
