@@ -71,27 +71,23 @@ sub script
 	return $file;
 }
 
-# Run files at once; returns what each wrote to standard error.
+# Run files at once; returns what each wrote to standard error.  Through files,
+# because nobody empties a pipe of the others while one is waited for.
 sub run_scripts
 {
 	my ($node, @files) = @_;
-	my @jobs;
-
-	foreach my $file (@files)
-	{
-		my $job = { err => '' };
-
-		$job->{run} = IPC::Run::start(
+	my @runs = map {
+		IPC::Run::start(
 			[
 				'psql', '-XAtq', '-v', 'VERBOSITY=verbose',
-				'-d', $node->connstr('postgres'), '-o', '/dev/null', '-f', $file
+				'-d', $node->connstr('postgres'), '-o', '/dev/null', '-f', $_
 			],
-			'<', \undef, '2>', \$job->{err},
-			IPC::Run::timer($PostgreSQL::Test::Utils::timeout_default));
-		push @jobs, $job;
-	}
-	$_->{run}->finish foreach @jobs;
-	return map { $_->{err} } @jobs;
+			'<', \undef, '2>', "$_.err",
+			IPC::Run::timer($PostgreSQL::Test::Utils::timeout_default))
+	} @files;
+
+	$_->finish foreach @runs;
+	return map { PostgreSQL::Test::Utils::slurp_file("$_.err") } @files;
 }
 
 # How often each SQLSTATE occurs in what psql wrote.  Left out is what only
