@@ -100,6 +100,8 @@ chroot_base()
 	# apt there reaches the mirror as apt here does
 	apt-config dump | grep -E '^Acquire::(https?::|Check-|Retries|Force)' \
 		>"$root.new/etc/apt/apt.conf.d/90machine"
+	# a chroot that a power cut spoils is made anew
+	echo force-unsafe-io >"$root.new/etc/dpkg/dpkg.cfg.d/unsafe-io"
 	cp -L /etc/resolv.conf /etc/hosts "$root.new/etc/"
 	rm -f "$root.new"/var/cache/apt/archives/*.deb
 	touch "$root.new/.made"
