@@ -343,7 +343,7 @@ Datum
 fence_trigger(PG_FUNCTION_ARGS)
 {
 	TriggerData *trigdata = (TriggerData *) fcinfo->context;
-	FenceSpec  *spec = (FenceSpec *) fcinfo->flinfo->fn_extra;
+	FenceSpec  *spec;
 	Judgement	judgement;
 	HeapTuple	row;
 
@@ -356,6 +356,7 @@ fence_trigger(PG_FUNCTION_ARGS)
 		return PointerGetDatum(NULL);
 	}
 
+	spec = (FenceSpec *) fcinfo->flinfo->fn_extra;
 	if (spec == NULL || !spec->valid ||
 		spec->trigger_oid != trigdata->tg_trigger->tgoid)
 	{

@@ -85,10 +85,27 @@ MERGE INTO parts p USING (VALUES (3)) s (id) ON p.id = s.id
 MERGE INTO parts p USING (VALUES (3)) s (id) ON p.id = s.id
     WHEN MATCHED THEN DELETE;
 INSERT INTO parts_1 VALUES (3, 'b', 6, 'x') ON CONFLICT (id) DO UPDATE SET v = 'x';
+MERGE INTO parts p USING (VALUES (12)) s (id) ON p.id = s.id
+    WHEN MATCHED THEN UPDATE SET tok = 6;
+MERGE INTO parts p USING (VALUES (22)) s (id) ON p.id = s.id
+    WHEN MATCHED THEN UPDATE SET tok = 6;
+MERGE INTO parts p USING (VALUES (22)) s (id) ON p.id = s.id
+    WHEN MATCHED THEN UPDATE SET v = 'z';
+CREATE UNIQUE INDEX ON parts_2 (id);
+CREATE UNIQUE INDEX ON parts_3x (id, v);
+CREATE UNIQUE INDEX ON parts_3y (id, v);
+INSERT INTO parts_2 (id, res, tok) VALUES (12, 'a', 7) ON CONFLICT (id) DO UPDATE SET tok = 6;
+INSERT INTO parts_3 (id, res, tok, v) VALUES (22, 'a', 7, 'one!')
+    ON CONFLICT DO NOTHING;
+ALTER TABLE parts_3 ADD UNIQUE (id, v);
+INSERT INTO parts_3 (id, res, tok, v) VALUES (22, 'a', 7, 'one!')
+    ON CONFLICT (id, v) DO UPDATE SET tok = 6;
+INSERT INTO parts_3 (id, res, tok, v) VALUES (22, 'a', 7, 'one!')
+    ON CONFLICT (id, v) DO UPDATE SET tok = 7;
 \set VERBOSITY default
 MERGE INTO parts p USING (VALUES (3)) s (id) ON p.id = s.id
     WHEN MATCHED THEN UPDATE SET v = 'merged', tok = 7;
-SELECT tableoid::regclass, id, res, tok, v FROM parts WHERE id = 3;
+SELECT tableoid::regclass, id, res, tok, v FROM parts ORDER BY id;
 
 -- A partition is protected together with its parent only.
 SELECT fence_protect('parts_1', 'parts:{res}', 'tok');
@@ -177,6 +194,25 @@ SELECT fence_protect('parts_1', 'mine:{res}', 'tok', 'transaction');
 SELECT fence_protect('parts', 'parts:{res}', 'tok');
 SELECT target, resource, present FROM lockfence.protected_tables
 WHERE target::text LIKE 'parts%' ORDER BY target::text;
+-- So is that of a branch, with its sub-partitions.
+SELECT fence_unprotect('parts');
+SELECT fence_protect('parts_3', 'branch:{res}', 'tok', 'transaction');
+SELECT target, resource, present FROM lockfence.protected_tables
+WHERE target::text LIKE 'parts%' ORDER BY target::text;
+SELECT fence_protect('parts', 'parts:{res}', 'tok');
+SELECT target, resource, present FROM lockfence.protected_tables
+WHERE target::text LIKE 'parts%' ORDER BY target::text;
+ALTER TABLE parts DETACH PARTITION parts_3;
+SELECT target FROM lockfence.protected_tables
+WHERE target::text LIKE 'parts%' ORDER BY target::text;
+ALTER TABLE parts ATTACH PARTITION parts_3 FOR VALUES FROM (20) TO (30);
+-- Another trigger that was cloned is no guard.
+SELECT fence_unprotect('parts');
+CREATE TRIGGER cloned BEFORE INSERT ON parts
+    FOR EACH ROW EXECUTE FUNCTION parts_nothing();
+SELECT fence_protect('parts_1', 'parts:{res}', 'tok');
+DROP TRIGGER cloned ON parts;
+SELECT fence_protect('parts', 'parts:{res}', 'tok');
 -- The trigger appears later, on one partition only.
 CREATE TRIGGER zzzz BEFORE INSERT ON parts_3y
     FOR EACH ROW EXECUTE FUNCTION parts_nothing();

@@ -71,6 +71,7 @@ SELECT a, pg_temp.protect(a) FROM (VALUES
     (14, '''protect_t'', ''{ res }'''),
     (15, '''protect_t'', ''{gone}'''),
     (16, '''protect_t'', ''{ctid}'''),
+    (16, '''protect_t'', ''{........pg.dropped.5........}'''),
     (17, '''protect_t'', ''{e}'''),
     (18, '''protect_t'', ''{l}'''),
     (19, '''protect_t'', ''{res}{f}'''),
@@ -182,6 +183,8 @@ CREATE TRIGGER zzz_lock BEFORE INSERT ON protect_t
     FOR EACH ROW EXECUTE FUNCTION protect_nothing();
 SELECT pg_temp.protect('''protect_t'', ''{res}'', ''tok''');
 SELECT fence_unprotect('protect_t');
+-- none of these is a guard
+SELECT fence_resource('protect_t', '{"res": "r"}');
 DROP TRIGGER zzz_after ON protect_t;
 DROP TRIGGER zzz_statement ON protect_t;
 DROP TRIGGER zzz_lock ON protect_t;

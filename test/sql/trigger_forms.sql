@@ -170,6 +170,18 @@ BEGIN
 END
 $$;
 
+BEGIN;
+INSERT INTO forms_column VALUES (7, 'a', 7, 'x');
+SELECT fence_check('forms:a', 8);
+INSERT INTO forms_column VALUES (8, 'a', 7, 'x');
+ROLLBACK;
+BEGIN;
+SELECT fence_check('forms:a', 7);
+UPDATE forms_transaction SET v = 'x' WHERE res = 'a';
+SELECT fence_check('forms:a', 8);
+INSERT INTO forms_transaction VALUES (8, 'a', 7, 'x');
+ROLLBACK;
+
 -- Zero, negative and NULL tokens, first and later, never count as no guard.
 INSERT INTO forms_column VALUES (8, 'new', 0, 'x');
 INSERT INTO forms_column VALUES (8, 'new', -1, 'x');
