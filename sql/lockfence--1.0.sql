@@ -273,6 +273,81 @@ CREATE VIEW lockfence.protected_tables AS
 COMMENT ON VIEW lockfence.protected_tables IS 'tables and partitions with a row guard, and how they are guarded';
 
 --
+-- What happens
+--
+
+CREATE FUNCTION lockfence.read_stats(
+    OUT checks bigint, OUT rows_guarded bigint, OUT accepted bigint,
+    OUT stale_at_statement bigint, OUT stale_at_commit bigint,
+    OUT missing bigint, OUT unissued_at_statement bigint,
+    OUT unissued_at_commit bigint, OUT conflicts bigint, OUT observed bigint,
+    OUT granted_new bigint, OUT granted_takeover bigint,
+    OUT granted_again bigint, OUT held bigint, OUT refused bigint,
+    OUT unknown bigint, OUT renewed bigint, OUT lost bigint,
+    OUT renew_unknown bigint, OUT released bigint, OUT outlived bigint,
+    OUT issued bigint, OUT once_accepted bigint, OUT once_repeated bigint,
+    OUT bypasses bigint, OUT evictions bigint, OUT redis_errors bigint,
+    OUT since timestamptz)
+AS 'MODULE_PATHNAME', 'lockfence_stats' LANGUAGE C VOLATILE PARALLEL UNSAFE;
+COMMENT ON FUNCTION lockfence.read_stats() IS 'counters of this database';
+
+CREATE VIEW lockfence.stats AS
+    SELECT pg_catalog.current_database() AS datname, s.*
+    FROM lockfence.read_stats() s;
+COMMENT ON VIEW lockfence.stats IS 'what has been counted in this database, and since when';
+
+CREATE FUNCTION lockfence.read_rejections(
+    OUT at timestamptz, OUT datid oid, OUT usesysid oid,
+    OUT application_name text, OUT client_addr inet, OUT pid integer,
+    OUT resource text, OUT token bigint, OUT holder text, OUT fence bigint,
+    OUT fence_holder text, OUT target regclass, OUT command text,
+    OUT place text, OUT sqlstate text, OUT observed boolean)
+RETURNS SETOF record
+AS 'MODULE_PATHNAME', 'lockfence_rejections' LANGUAGE C VOLATILE PARALLEL UNSAFE;
+COMMENT ON FUNCTION lockfence.read_rejections() IS 'the last refusals in this server';
+
+CREATE VIEW lockfence.rejections AS
+    SELECT r.at, d.datname, u.rolname AS usename, r.application_name,
+           r.client_addr, r.pid, r.resource, r.token, r.holder, r.fence,
+           r.fence_holder, r.target, r.command, r.place, r.sqlstate, r.observed
+    FROM lockfence.read_rejections() r
+    LEFT JOIN pg_catalog.pg_database d ON d.oid OPERATOR(pg_catalog.=) r.datid
+    LEFT JOIN pg_catalog.pg_roles u ON u.oid OPERATOR(pg_catalog.=) r.usesysid;
+COMMENT ON VIEW lockfence.rejections IS 'the last refusals, kept over the rollback that each causes';
+
+CREATE FUNCTION lockfence.read_activity(
+    OUT pid integer, OUT transaction xid, OUT usesysid oid, OUT resource text,
+    OUT token bigint, OUT fence bigint, OUT stale boolean, OUT since timestamptz)
+RETURNS SETOF record
+AS 'MODULE_PATHNAME', 'lockfence_activity' LANGUAGE C VOLATILE PARALLEL UNSAFE;
+COMMENT ON FUNCTION lockfence.read_activity() IS 'admissions of open and prepared transactions in this database';
+
+CREATE VIEW lockfence.activity AS
+    SELECT a.pid, p.gid, a.resource, a.token, a.fence, a.stale, a.since
+    FROM lockfence.read_activity() a
+    LEFT JOIN pg_catalog.pg_prepared_xact() p
+           ON p.transaction OPERATOR(pg_catalog.=) a.transaction;
+COMMENT ON VIEW lockfence.activity IS 'open and prepared transactions with their admissions, judged against the fence as it is now';
+
+CREATE FUNCTION @extschema@.fence_stats_reset()
+RETURNS void
+AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE PARALLEL UNSAFE;
+COMMENT ON FUNCTION @extschema@.fence_stats_reset() IS
+    'set the counters of this database to zero';
+
+CREATE FUNCTION @extschema@.fence_evict(resource text)
+RETURNS integer
+AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE PARALLEL UNSAFE;
+COMMENT ON FUNCTION @extschema@.fence_evict(text) IS
+    'terminate backends whose open transaction is stale for a resource';
+
+CREATE FUNCTION @extschema@.fence_bypass(target regclass, reason text)
+RETURNS void
+AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE PARALLEL UNSAFE;
+COMMENT ON FUNCTION @extschema@.fence_bypass(regclass, text) IS
+    'let this transaction write a protected table unguarded';
+
+--
 -- Rights
 --
 
@@ -299,7 +374,13 @@ REVOKE ALL ON FUNCTION @extschema@.fence_prune(text, interval, boolean, bigint) 
 REVOKE ALL ON FUNCTION @extschema@.fence_prune_operations(text, interval) FROM PUBLIC;
 REVOKE ALL ON FUNCTION @extschema@.fence_new_epoch(bigint) FROM PUBLIC;
 REVOKE ALL ON FUNCTION @extschema@.fence_grant(regrole, text) FROM PUBLIC;
+REVOKE ALL ON FUNCTION @extschema@.fence_stats_reset() FROM PUBLIC;
+REVOKE ALL ON FUNCTION @extschema@.fence_evict(text) FROM PUBLIC;
+REVOKE ALL ON FUNCTION @extschema@.fence_bypass(regclass, text) FROM PUBLIC;
 REVOKE ALL ON FUNCTION lockfence.guard(oid) FROM PUBLIC;
+REVOKE ALL ON FUNCTION lockfence.read_stats() FROM PUBLIC;
+REVOKE ALL ON FUNCTION lockfence.read_rejections() FROM PUBLIC;
+REVOKE ALL ON FUNCTION lockfence.read_activity() FROM PUBLIC;
 
 -- Owners migrate and restore protected tables themselves.
 GRANT EXECUTE ON FUNCTION @extschema@.fence_trigger() TO PUBLIC;

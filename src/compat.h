@@ -12,11 +12,19 @@
 
 #include "access/genam.h"
 #include "catalog/pg_class.h"
+#include "miscadmin.h"
+#include "storage/ipc.h"
+#include "storage/lwlock.h"
+#include "storage/shmem.h"
 #include "utils/acl.h"
 #include "utils/wait_event.h"
 
 #if PG_VERSION_NUM < 150000
 #error "lockfence needs PostgreSQL 15 or later"
+#endif
+
+#if PG_VERSION_NUM >= 170000
+#include "storage/dsm_registry.h"
 #endif
 
 /* 18 lets pg_get_loaded_modules() tell name and version. */
@@ -63,6 +71,112 @@ wait_event_acquire_compat(void)
 	return event;
 #else
 	return PG_WAIT_EXTENSION;
+#endif
+}
+
+/*
+ * Shared memory. From 17 on the server hands a named segment to whoever asks
+ * for it first. Before, only a library that is preloaded can have some: it
+ * asks in a hook and finds it in another. 19 passes an argument through to the
+ * function that initialises the segment.
+ */
+#if PG_VERSION_NUM >= 170000
+#define LOCKFENCE_NAMED_SEGMENTS true
+
+#if PG_VERSION_NUM >= 190000
+static inline void
+init_segment_compat(void *segment, void *init)
+{
+	((void (*) (void *)) init) (segment);
+}
+#endif
+
+static inline void *
+named_segment_compat(const char *name, Size size, void (*init) (void *))
+{
+	bool		found;
+
+#if PG_VERSION_NUM >= 190000
+	return GetNamedDSMSegment(name, size, init_segment_compat, &found,
+							  (void *) init);
+#else
+	return GetNamedDSMSegment(name, size, init, &found);
+#endif
+}
+
+static inline void
+hook_shared_compat(void (*request) (void), void (**previous_request) (void),
+				   void (*startup) (void), void (**previous_startup) (void))
+{
+}
+
+static inline void
+request_shared_compat(Size size)
+{
+}
+
+static inline void *
+struct_shared_compat(const char *name, Size size, void (*init) (void *))
+{
+	return NULL;
+}
+
+#else							/* before 17 */
+#define LOCKFENCE_NAMED_SEGMENTS false
+
+static inline void *
+named_segment_compat(const char *name, Size size, void (*init) (void *))
+{
+	return NULL;
+}
+
+static inline void
+hook_shared_compat(void (*request) (void), void (**previous_request) (void),
+				   void (*startup) (void), void (**previous_startup) (void))
+{
+	*previous_request = shmem_request_hook;
+	shmem_request_hook = request;
+	*previous_startup = shmem_startup_hook;
+	shmem_startup_hook = startup;
+}
+
+static inline void
+request_shared_compat(Size size)
+{
+	RequestAddinShmemSpace(size);
+}
+
+static inline void *
+struct_shared_compat(const char *name, Size size, void (*init) (void *))
+{
+	void	   *result;
+	bool		found;
+
+	LWLockAcquire(AddinShmemInitLock, LW_EXCLUSIVE);
+	result = ShmemInitStruct(name, size, &found);
+	if (!found)
+		init(result);
+	LWLockRelease(AddinShmemInitLock);
+	return result;
+}
+#endif
+
+/* 19 gives a tranche its name when it is made, for all backends. */
+static inline int
+new_tranche_compat(const char *name)
+{
+#if PG_VERSION_NUM >= 190000
+	return LWLockNewTrancheId(name);
+#else
+	return LWLockNewTrancheId();
+#endif
+}
+
+static inline void
+register_tranche_compat(int tranche, const char *name)
+{
+#if PG_VERSION_NUM < 190000
+	LWLockRegisterTranche(tranche, name);
 #endif
 }
 

@@ -3,10 +3,11 @@
  *		SQL entries: fence_acquire, lease and token in one call, and
  *		fence_acquire_all, several leases with one token.
  *
- * Rules: nothing is locked while these wait. Of several resources all or none
- * are taken, in byte order whatever order the caller names them in, each try
- * in a subtransaction of its own, so that one that meets an obstacle half-way
- * takes its locks back.
+ * Rules: nothing is locked while these wait, and nothing is locked or written
+ * if a look tells that a resource cannot be had. Of several resources all or
+ * none are taken, in byte order whatever order the caller names them in, each
+ * try in a subtransaction of its own, so that one that meets an obstacle
+ * half-way takes its locks back.
  */
 #include "postgres.h"
 
@@ -18,6 +19,7 @@
 
 #include "fence_param.h"
 #include "fence_result.h"
+#include "fence_stats.h"
 #include "fence_take.h"
 
 PG_FUNCTION_INFO_V1(fence_acquire);
@@ -35,6 +37,7 @@ enum
 static void
 prevent_unless_writable(const char *command)
 {
+	fence_stats_begin();
 	PreventCommandDuringRecovery(command);
 	PreventCommandIfReadOnly(command);
 	PreventCommandIfParallelMode(command);
@@ -49,6 +52,7 @@ set_granted(FenceResult *result, const FenceRow *row, FenceHow how, int64 ttl)
 		[FENCE_AGAIN] = "again",
 	};
 
+	fence_count(FENCE_COUNT_GRANTED_NEW + how);
 	fence_result_cstring(result, STATUS, "granted");
 	fence_result_int64(result, TOKEN, row->token);
 	fence_result_cstring(result, HOW, words[how]);
@@ -59,6 +63,7 @@ set_granted(FenceResult *result, const FenceRow *row, FenceHow how, int64 ttl)
 static void
 set_held(FenceResult *result, const FenceGrant *grant)
 {
+	fence_count(FENCE_COUNT_HELD);
 	fence_result_cstring(result, STATUS, "held");
 	if (grant->row.found)
 		fence_result_string(result, HELD_BY, grant->row.holder);
@@ -71,7 +76,7 @@ set_held(FenceResult *result, const FenceGrant *grant)
  *				 authority name)
  *
  * One row: granted, or held with the reason once the wait is over. Raises
- * 25006 where nothing can be written, what fence_take_lock() and
+ * 25006 where nothing can be written, what fence_take_look() and
  * fence_take_write() raise, and the sequence's error when there are no tokens
  * any more.
  */
@@ -96,7 +101,9 @@ fence_acquire(PG_FUNCTION_ARGS)
 	do
 	{
 		CHECK_FOR_INTERRUPTS();
-		taken = fence_take_lock(table, &claim, &grant);
+		taken = fence_take_look(table, &claim, &grant);
+		if (taken == FENCE_GRANTED)
+			taken = fence_take_lock(table, &grant);
 		if (taken == FENCE_GRANTED)
 			taken = fence_take_write(table, &claim, &grant);
 	} while (taken == FENCE_LOOK_AGAIN ||
@@ -112,7 +119,7 @@ fence_acquire(PG_FUNCTION_ARGS)
 }
 
 /*
- * How all resources together are granted, once each is locked. The holder's
+ * How all resources together are granted, when each can be had. The holder's
  * own lease on all of them is confirmed if it is one. On some of them only, or
  * with different tokens, it stands in the way at *at: a token for all would
  * end what the holder does with those it has.
@@ -143,13 +150,10 @@ decide_together(FenceGrant *grants, int count, FenceHow *how, int *at)
 	return FENCE_GRANTED;
 }
 
-/*
- * Take every resource; the one that stands in the way is at *at. The token is
- * minted for the first and goes to the others, all of which are locked then.
- */
+/* Look at every resource; the one that stands in the way is at *at. */
 static FenceTaken
-take_each(FenceClaim claim, const FenceString *resources, int count,
-		  FenceGrant *grants, FenceHow *how, int *at)
+look_at_each(FenceClaim claim, const FenceString *resources, int count,
+			 FenceGrant *grants, FenceHow *how, int *at)
 {
 	FenceTable *table = fence_table_open(RowExclusiveLock);
 	FenceTaken	taken = FENCE_GRANTED;
@@ -159,10 +163,32 @@ take_each(FenceClaim claim, const FenceString *resources, int count,
 		CHECK_FOR_INTERRUPTS();
 		claim.resource = resources[i];
 		*at = i;
-		taken = fence_take_lock(table, &claim, &grants[i]);
+		taken = fence_take_look(table, &claim, &grants[i]);
 	}
 	if (taken == FENCE_GRANTED)
 		taken = decide_together(grants, count, how, at);
+	fence_table_close(table);
+	return taken;
+}
+
+/*
+ * Take every resource as it was looked at; the one that stands in the way is
+ * at *at. The token is minted for the first and goes to the others, all of
+ * which are locked then.
+ */
+static FenceTaken
+take_each(FenceClaim claim, const FenceString *resources, int count,
+		  FenceGrant *grants, int *at)
+{
+	FenceTable *table = fence_table_open(RowExclusiveLock);
+	FenceTaken	taken = FENCE_GRANTED;
+
+	for (int i = 0; i < count && taken == FENCE_GRANTED; i++)
+	{
+		CHECK_FOR_INTERRUPTS();
+		*at = i;
+		taken = fence_take_lock(table, &grants[i]);
+	}
 	for (int i = 0; i < count && taken == FENCE_GRANTED; i++)
 	{
 		claim.resource = resources[i];
@@ -176,7 +202,7 @@ take_each(FenceClaim claim, const FenceString *resources, int count,
 /* take_each() in a subtransaction, which is rolled back unless it is granted. */
 static FenceTaken
 try_all(const FenceClaim *claim, const FenceString *resources, int count,
-		FenceGrant *grants, FenceHow *how, int *at)
+		FenceGrant *grants, int *at)
 {
 	MemoryContext context = CurrentMemoryContext;
 	ResourceOwner owner = CurrentResourceOwner;
@@ -186,7 +212,7 @@ try_all(const FenceClaim *claim, const FenceString *resources, int count,
 	MemoryContextSwitchTo(context);
 	PG_TRY();
 	{
-		taken = take_each(*claim, resources, count, grants, how, at);
+		taken = take_each(*claim, resources, count, grants, at);
 		if (taken == FENCE_GRANTED)
 			ReleaseCurrentSubTransaction();
 		else
@@ -224,7 +250,7 @@ fence_acquire_all(PG_FUNCTION_ARGS)
 	int			count;
 	int			at = 0;
 	FenceGrant *grants;
-	FenceHow	how;
+	FenceHow	how = FENCE_NEW;
 	FenceWait	wait;
 	FenceTaken	taken;
 	FenceResult result;
@@ -240,7 +266,9 @@ fence_acquire_all(PG_FUNCTION_ARGS)
 	do
 	{
 		CHECK_FOR_INTERRUPTS();
-		taken = try_all(&claim, resources, count, grants, &how, &at);
+		taken = look_at_each(claim, resources, count, grants, &how, &at);
+		if (taken == FENCE_GRANTED)
+			taken = try_all(&claim, resources, count, grants, &at);
 	} while (taken == FENCE_LOOK_AGAIN ||
 			 (taken == FENCE_HELD && fence_wait_more(&wait, &grants[at].obstacle)));
 

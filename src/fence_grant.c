@@ -46,12 +46,20 @@ static const Right rights[] = {
 	{MONITOR | OPERATOR, true, "SELECT ON", "leases"},
 	{MONITOR | OPERATOR, true, "SELECT ON", "protected_tables"},
 	{MONITOR | OPERATOR, true, "SELECT ON", "operations"},
+	{MONITOR | OPERATOR, true, "EXECUTE ON FUNCTION", "read_stats()"},
+	{MONITOR | OPERATOR, true, "EXECUTE ON FUNCTION", "read_rejections()"},
+	{MONITOR | OPERATOR, true, "EXECUTE ON FUNCTION", "read_activity()"},
+	{MONITOR | OPERATOR, true, "SELECT ON", "stats"},
+	{MONITOR | OPERATOR, true, "SELECT ON", "rejections"},
+	{MONITOR | OPERATOR, true, "SELECT ON", "activity"},
 	{OPERATOR, false, "EXECUTE ON FUNCTION", "fence_accept_external(text, boolean)"},
 	{OPERATOR, false, "EXECUTE ON FUNCTION", "fence_adopt(text)"},
 	{OPERATOR, false, "EXECUTE ON FUNCTION", "fence_override(text, bigint)"},
 	{OPERATOR, false, "EXECUTE ON FUNCTION", "fence_prune(text, interval, boolean, bigint)"},
 	{OPERATOR, false, "EXECUTE ON FUNCTION", "fence_prune_operations(text, interval)"},
 	{OPERATOR, false, "EXECUTE ON FUNCTION", "fence_new_epoch(bigint)"},
+	{OPERATOR, false, "EXECUTE ON FUNCTION", "fence_stats_reset()"},
+	{OPERATOR, false, "EXECUTE ON FUNCTION", "fence_evict(text)"},
 };
 
 static int

@@ -20,6 +20,7 @@
 #include "fence_generation.h"
 #include "fence_param.h"
 #include "fence_result.h"
+#include "fence_stats.h"
 
 PG_FUNCTION_INFO_V1(fence_renew);
 PG_FUNCTION_INFO_V1(fence_release);
@@ -28,6 +29,7 @@ PG_FUNCTION_INFO_V1(fence_issue);
 static void
 prevent_unless_writable(const char *command)
 {
+	fence_stats_begin();
 	PreventCommandDuringRecovery(command);
 	PreventCommandIfReadOnly(command);
 	PreventCommandIfParallelMode(command);
@@ -87,6 +89,7 @@ fence_renew(PG_FUNCTION_ARGS)
 	}
 	fence_table_close(table);
 
+	fence_count(renewed ? FENCE_COUNT_RENEWED : FENCE_COUNT_LOST);
 	fence_result_begin(&result, fcinfo, COLUMNS);
 	fence_result_cstring(&result, STATUS, renewed ? "renewed" : "lost");
 	if (renewed)
@@ -127,6 +130,9 @@ fence_release(PG_FUNCTION_ARGS)
 	{
 		TimestampTz now = GetCurrentTimestamp();
 
+		fence_count(FENCE_COUNT_RELEASES);
+		if (row.has_lease && row.expires_at <= now)
+			fence_count(FENCE_COUNT_OUTLIVED);
 		row.released = true;
 		if (row.has_lease)
 			row.expires_at = Min(row.expires_at, now);
@@ -175,6 +181,7 @@ fence_issue(PG_FUNCTION_ARGS)
 				 errdetail("Its lease of token %lld is live.", (long long) row.token)));
 	fence_generation_start(table, resource, &row, holder, NULL, 0);
 	fence_table_close(table);
+	fence_count(FENCE_COUNT_ISSUED);
 
 	PG_RETURN_INT64(row.token);
 }

@@ -14,6 +14,7 @@
 #include "fence_operation.h"
 #include "fence_param.h"
 #include "fence_session.h"
+#include "fence_stats.h"
 #include "fence_table.h"
 
 PG_FUNCTION_INFO_V1(fence_once);
@@ -44,6 +45,7 @@ fence_once(PG_FUNCTION_ARGS)
 	FenceOffer	offer = {0};
 	FenceString operation;
 	FenceRow	row;
+	bool		first;
 
 	offer.resource = fence_param_resource(fcinfo, 0);
 	offer.token = fence_param_token(fcinfo, 1);
@@ -57,6 +59,8 @@ fence_once(PG_FUNCTION_ARGS)
 	(void) fence_admit(&offer);
 	if (offer.holder.data == NULL)
 		offer.holder = known_holder(offer.resource, &row);
-	PG_RETURN_BOOL(fence_operation_accept(offer.resource, operation,
-										  offer.token, offer.holder));
+	first = fence_operation_accept(offer.resource, operation, offer.token,
+								   offer.holder);
+	fence_count(first ? FENCE_COUNT_ONCE_ACCEPTED : FENCE_COUNT_ONCE_REPEATED);
+	PG_RETURN_BOOL(first);
 }

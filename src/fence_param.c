@@ -178,6 +178,24 @@ fence_param_operation(FunctionCallInfo fcinfo, int n)
 	return operation;
 }
 
+/* fence_param_reason: for the log */
+FenceString
+fence_param_reason(FunctionCallInfo fcinfo, int n)
+{
+	FenceString reason = text_arg(fcinfo, n, "reason", FENCE_MAX_REASON);
+
+	reject_empty(reason, "reason");
+	return reason;
+}
+
+Oid
+fence_param_relation(FunctionCallInfo fcinfo, int n)
+{
+	if (PG_ARGISNULL(n))
+		reject_null("target");
+	return PG_GETARG_OID(n);
+}
+
 /* fence_param_optional_holder: NULL is "not given". */
 FenceString
 fence_param_optional_holder(FunctionCallInfo fcinfo, int n)
@@ -203,7 +221,8 @@ fence_param_token(FunctionCallInfo fcinfo, int n)
 static int64
 interval_usecs(const Interval *interval)
 {
-	if (Abs((int64) interval->month) > 1200 || Abs((int64) interval->day) > 36600 ||
+	if (interval->month > 1200 || interval->month < -1200 ||
+		interval->day > 36600 || interval->day < -36600 ||
 		interval->time > 36600 * USECS_PER_DAY ||
 		interval->time < -36600 * USECS_PER_DAY)
 		return interval->month < 0 || interval->day < 0 || interval->time < 0 ?

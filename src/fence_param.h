@@ -17,6 +17,8 @@ extern FenceString *fence_param_resources(FunctionCallInfo fcinfo, int n, int *c
 extern FenceString fence_param_prefix(FunctionCallInfo fcinfo, int n);
 extern FenceString fence_param_holder(FunctionCallInfo fcinfo, int n);
 extern FenceString fence_param_optional_holder(FunctionCallInfo fcinfo, int n);
+extern FenceString fence_param_reason(FunctionCallInfo fcinfo, int n);
+extern Oid	fence_param_relation(FunctionCallInfo fcinfo, int n);
 extern FenceString fence_param_operation(FunctionCallInfo fcinfo, int n);
 extern int64 fence_param_token(FunctionCallInfo fcinfo, int n);
 extern int64 fence_param_ttl(FunctionCallInfo fcinfo, int n);

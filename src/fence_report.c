@@ -16,7 +16,9 @@
 #include "lib/stringinfo.h"
 #include "utils/lsyscache.h"
 
+#include "fence_journal.h"
 #include "fence_report.h"
+#include "fence_stats.h"
 
 /* "schema.table" of a relation, or NULL; also names it to the client. */
 static char *
@@ -75,6 +77,28 @@ refusal_detail(const FenceRefusal *refusal)
 	return buf.data;
 }
 
+/* Count a refusal and keep it over the rollback that it causes. */
+static void
+record(const FenceRefusal *refusal, FenceCounter counter, int sqlstate)
+{
+	FenceRejection rejection;
+
+	fence_stats_begin();
+	fence_count(refusal->observed ? FENCE_COUNT_OBSERVED : counter);
+
+	memset(&rejection, 0, offsetof(FenceRejection, resource));
+	rejection.target = refusal->target;
+	rejection.sqlstate = sqlstate;
+	rejection.at_commit = refusal->place == FENCE_AT_COMMIT;
+	rejection.observed = refusal->observed;
+	rejection.token = refusal->token;
+	rejection.fence = refusal->fence;
+	fence_text_set(&rejection.resource, refusal->resource);
+	fence_text_set(&rejection.holder, refusal->holder);
+	fence_text_set(&rejection.fence_holder, refusal->fence_holder);
+	fence_journal_write(&rejection);
+}
+
 /* Refusals that are only observed are logged with this before them. */
 static const char *
 prefix(bool observed)
@@ -91,6 +115,7 @@ void
 fence_refuse(const FenceRefusal *refusal)
 {
 	int			level = refusal->observed ? LOG : ERROR;
+	bool		at_commit = refusal->place == FENCE_AT_COMMIT;
 	const char *observed = prefix(refusal->observed);
 	char	   *resource = pnstrdup(refusal->resource.data, refusal->resource.len);
 	char	   *detail = refusal_detail(refusal);
@@ -98,6 +123,8 @@ fence_refuse(const FenceRefusal *refusal)
 	switch (refusal->verdict)
 	{
 		case FENCE_STALE:
+			record(refusal, at_commit ? FENCE_COUNT_STALE_COMMIT :
+				   FENCE_COUNT_STALE_STATEMENT, ERRCODE_STALE_FENCING_TOKEN);
 			ereport(level,
 					(errcode(ERRCODE_STALE_FENCING_TOKEN),
 					 errmsg("%sfencing token %lld for resource \"%s\" is stale",
@@ -108,6 +135,7 @@ fence_refuse(const FenceRefusal *refusal)
 			break;
 
 		case FENCE_MISSING:
+			record(refusal, FENCE_COUNT_MISSING, ERRCODE_MISSING_FENCING_TOKEN);
 			ereport(level,
 					(errcode(ERRCODE_MISSING_FENCING_TOKEN),
 					 errmsg("%sno fencing token was shown for resource \"%s\"",
@@ -118,6 +146,8 @@ fence_refuse(const FenceRefusal *refusal)
 			break;
 
 		case FENCE_UNISSUED:
+			record(refusal, at_commit ? FENCE_COUNT_UNISSUED_COMMIT :
+				   FENCE_COUNT_UNISSUED_STATEMENT, ERRCODE_UNISSUED_FENCING_TOKEN);
 			ereport(level,
 					(errcode(ERRCODE_UNISSUED_FENCING_TOKEN),
 					 errmsg("%sfencing token %lld for resource \"%s\" was never issued",
@@ -128,6 +158,7 @@ fence_refuse(const FenceRefusal *refusal)
 			break;
 
 		case FENCE_CONFLICT:
+			record(refusal, FENCE_COUNT_CONFLICT, ERRCODE_FENCING_TOKEN_CONFLICT);
 			ereport(level,
 					(errcode(ERRCODE_FENCING_TOKEN_CONFLICT),
 					 errmsg("%sfencing token %lld for resource \"%s\" belongs to another holder",
@@ -158,6 +189,7 @@ fence_refuse_row_token(const FenceRefusal *refusal, int64 admitted)
 	char	   *resource = pnstrdup(refusal->resource.data, refusal->resource.len);
 	char	   *detail = refusal_detail(refusal);
 
+	record(refusal, FENCE_COUNT_CONFLICT, ERRCODE_FENCING_TOKEN_CONFLICT);
 	ereport(refusal->observed ? LOG : ERROR,
 			(errcode(ERRCODE_FENCING_TOKEN_CONFLICT),
 			 errmsg("%srow carries fencing token %lld, but this transaction was admitted with %lld for resource \"%s\"",
@@ -178,6 +210,11 @@ fence_refuse_row_token(const FenceRefusal *refusal, int64 admitted)
 void
 fence_refuse_truncate(Oid target, bool observed)
 {
+	FenceRefusal refusal = {0};
+
+	refusal.target = target;
+	refusal.observed = observed;
+	record(&refusal, FENCE_COUNT_MISSING, ERRCODE_MISSING_FENCING_TOKEN);
 	ereport(observed ? LOG : ERROR,
 			(errcode(ERRCODE_MISSING_FENCING_TOKEN),
 			 errmsg("%scannot truncate protected table \"%s\"",

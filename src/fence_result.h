@@ -11,7 +11,7 @@
 
 #include "lockfence.h"
 
-#define FENCE_RESULT_COLUMNS	10
+#define FENCE_RESULT_COLUMNS	32
 
 typedef struct FenceResult
 {

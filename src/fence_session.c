@@ -21,9 +21,11 @@
 #include "utils/snapmgr.h"
 
 #include "debug_point.h"
+#include "fence_activity.h"
 #include "fence_prefix.h"
 #include "fence_report.h"
 #include "fence_session.h"
+#include "fence_stats.h"
 #include "fence_table.h"
 
 static bool session_checked = false;	/* the commit check has run */
@@ -46,6 +48,8 @@ record(FenceString resource, bool observed, int64 token, Oid target,
 		registered = true;
 	}
 	fence_admission_record(resource, observed, token, target, fence);
+	if (!observed)
+		fence_activity_show(resource, token);
 }
 
 /* The state to judge a resource by; *row has been read. */
@@ -217,9 +221,14 @@ fence_admit(const FenceOffer *offer)
 	Admission  *before = fence_admission_find(offer->resource, offer->observe);
 	ItemPointerData fence;
 
+	fence_stats_begin();
+	fence_count(FENCE_COUNT_CHECKS);
 	if (before != NULL && before->token == offer->token &&
 		offer->holder.data == NULL)
+	{
+		fence_count(FENCE_COUNT_ACCEPTED);
 		return true;
+	}
 
 	PreventCommandDuringRecovery("fence_check()");
 	PreventCommandIfParallelMode("fence_check()");
@@ -233,6 +242,7 @@ fence_admit(const FenceOffer *offer)
 	if (!admit_by_fence(offer, before, &fence))
 		return false;
 	record(offer->resource, offer->observe, offer->token, offer->target, &fence);
+	fence_count(FENCE_COUNT_ACCEPTED);
 	return true;
 }
 

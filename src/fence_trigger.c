@@ -26,9 +26,11 @@
 #include "nodes/bitmapset.h"
 #include "utils/rel.h"
 
+#include "fence_bypass.h"
 #include "fence_report.h"
 #include "fence_session.h"
 #include "fence_spec.h"
+#include "fence_stats.h"
 #include "fence_table.h"
 
 PG_FUNCTION_INFO_V1(fence_trigger);
@@ -330,6 +332,8 @@ guard_statement(const TriggerData *trigdata)
 	fence_guard_args_read(trigger->tgnargs, trigger->tgargs, &args);
 	if (trigger->tgnargs > 0)
 		fence_guard_args_check(&args);
+	if (fence_bypass_covers(RelationGetRelid(trigdata->tg_relation)))
+		return;
 	fence_refuse_truncate(RelationGetRelid(trigdata->tg_relation),
 						  fence_guard_observes(&args));
 }
@@ -356,6 +360,15 @@ fence_trigger(PG_FUNCTION_ARGS)
 		return PointerGetDatum(NULL);
 	}
 
+	if (TRIGGER_FIRED_BY_UPDATE(trigdata->tg_event))
+		row = trigdata->tg_newtuple;
+	else
+		row = trigdata->tg_trigtuple;
+	if (unlikely(fence_bypass_any) &&
+		fence_bypass_covers(RelationGetRelid(trigdata->tg_relation)))
+		return PointerGetDatum(row);
+	fence_count(FENCE_COUNT_ROWS);
+
 	spec = (FenceSpec *) fcinfo->flinfo->fn_extra;
 	if (spec == NULL || !spec->valid ||
 		spec->trigger_oid != trigdata->tg_trigger->tgoid)
@@ -369,10 +382,6 @@ fence_trigger(PG_FUNCTION_ARGS)
 	judgement.rel = trigdata->tg_relation;
 	judgement.desc = RelationGetDescr(trigdata->tg_relation);
 
-	if (TRIGGER_FIRED_BY_UPDATE(trigdata->tg_event))
-		row = trigdata->tg_newtuple;
-	else
-		row = trigdata->tg_trigtuple;
 	if (!spec->fits)
 		return PointerGetDatum(row);
 

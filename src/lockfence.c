@@ -8,9 +8,13 @@
 #include "postgres.h"
 
 #include "fmgr.h"
+#include "utils/guc.h"
 
 #include "compat.h"
 #include "debug_point.h"
+#include "fence_activity.h"
+#include "fence_journal.h"
+#include "fence_shared.h"
 
 LOCKFENCE_MODULE_MAGIC;
 
@@ -22,4 +26,8 @@ _PG_init(void)
 #ifdef LOCKFENCE_DEBUG_POINTS
 	debug_point_init();
 #endif
+	fence_activity_init();
+	fence_journal_init();
+	MarkGUCPrefixReserved("lockfence");
+	fence_shared_preload();
 }

@@ -21,6 +21,7 @@
 #define FENCE_MAX_RESOURCE	512 /* bytes */
 #define FENCE_MAX_HOLDER	512 /* bytes */
 #define FENCE_MAX_OPERATION	512 /* bytes */
+#define FENCE_MAX_REASON	1024	/* bytes */
 
 /* Schema of the extension's tables and views; the functions may live anywhere. */
 #define LOCKFENCE_SCHEMA	"lockfence"

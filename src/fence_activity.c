@@ -1,0 +1,213 @@
+/*
+ * fence_activity.c
+ *		Admissions of open and prepared transactions, for others to see.
+ *
+ * Rules: each place has one owner at a time, which took it with an atomic
+ * exchange; nobody waits for anybody. An owner that changes a place makes its
+ * change count odd before and even after; a reader that sees an odd or a
+ * changed count copies again. The places of a transaction are given back when
+ * it ends, or stay in the name of its transaction id when it is prepared, and
+ * are free once that is no longer running.
+ *
+ * A transaction shows no more than PER_TRANSACTION admissions: who loads a
+ * million resources is visible with the first of them.
+ */
+#include "postgres.h"
+
+#include "access/transam.h"
+#include "access/xact.h"
+#include "miscadmin.h"
+#include "storage/procarray.h"
+#include "utils/guc.h"
+#include "utils/timestamp.h"
+
+#include "fence_activity.h"
+
+#define PER_TRANSACTION	16
+
+static int	max_tracked = 1024;
+static int	places[PER_TRANSACTION];
+static int	nplaces = 0;
+
+/*
+ * fence_activity_init
+ *
+ * lockfence.max_tracked_admissions: how many admissions lockfence.activity
+ * has room for. The memory for the greatest number is always there.
+ */
+void
+fence_activity_init(void)
+{
+	DefineCustomIntVariable("lockfence.max_tracked_admissions",
+							"Sets how many admissions of open transactions are shown.",
+							"Zero shows none.",
+							&max_tracked, 1024, 0, FENCE_MAX_ACTIVITY,
+							PGC_SIGHUP, 0, NULL, NULL, NULL);
+}
+
+static void
+begin_change(FenceActivity *activity)
+{
+	pg_atomic_fetch_add_u32(&activity->changes, 1);
+	pg_write_barrier();
+}
+
+static void
+end_change(FenceActivity *activity)
+{
+	pg_write_barrier();
+	pg_atomic_fetch_add_u32(&activity->changes, 1);
+}
+
+/* Take a place that is free, or whose prepared transaction is over. */
+static bool
+take_place(FenceActivity *activity)
+{
+	uint32		owner = pg_atomic_read_u32(&activity->owner);
+
+	if (owner == FENCE_ACTIVITY_PREPARED)
+	{
+		if (TransactionIdIsInProgress(activity->xid))
+			return false;
+	}
+	else if (owner != 0)
+		return false;
+	return pg_atomic_compare_exchange_u32(&activity->owner, &owner, MyProcPid);
+}
+
+/* The transaction is over, or prepared. Must not fail. */
+static void
+end_transaction(XactEvent event, void *arg)
+{
+	FenceShared *shared;
+
+	if (nplaces == 0 || (event != XACT_EVENT_COMMIT && event != XACT_EVENT_ABORT &&
+						 event != XACT_EVENT_PRE_PREPARE && event != XACT_EVENT_PREPARE))
+		return;
+	shared = fence_shared();
+	for (int i = 0; i < nplaces; i++)
+	{
+		FenceActivity *activity = &shared->activity[places[i]];
+
+		if (event == XACT_EVENT_PRE_PREPARE)
+			activity->xid = GetTopTransactionIdIfAny();
+		else if (event == XACT_EVENT_PREPARE && TransactionIdIsValid(activity->xid))
+			pg_atomic_write_u32(&activity->owner, FENCE_ACTIVITY_PREPARED);
+		else
+			pg_atomic_write_u32(&activity->owner, 0);
+	}
+	if (event != XACT_EVENT_PRE_PREPARE)
+		nplaces = 0;
+}
+
+/* Write an admission into a place of this backend's. */
+static void
+write_place(FenceActivity *activity, FenceString resource, int64 token)
+{
+	begin_change(activity);
+	activity->xid = InvalidTransactionId;
+	activity->database = MyDatabaseId;
+	activity->role = GetSessionUserId();
+	activity->since = GetCurrentTransactionStartTimestamp();
+	activity->token = token;
+	fence_text_set(&activity->resource, resource);
+	end_change(activity);
+}
+
+/*
+ * fence_activity_show
+ *
+ * Show that this transaction is admitted for a resource, as far as there is
+ * room. A token that replaces an earlier one takes its place; one that a
+ * rollback to a savepoint takes back is shown until the transaction ends.
+ */
+void
+fence_activity_show(FenceString resource, int64 token)
+{
+	static bool registered = false;
+	FenceShared *shared = fence_shared();
+	uint32		start;
+
+	if (shared == NULL)
+		return;
+	if (!registered)
+	{
+		RegisterXactCallback(end_transaction, NULL);
+		registered = true;
+	}
+
+	for (int i = 0; i < nplaces; i++)
+	{
+		FenceActivity *activity = &shared->activity[places[i]];
+
+		if (fence_string_equal(fence_text_get(&activity->resource), resource))
+		{
+			write_place(activity, resource, token);
+			return;
+		}
+	}
+	if (nplaces == PER_TRANSACTION || max_tracked == 0)
+		return;
+
+	start = (uint32) MyProcPid * PER_TRANSACTION;
+	for (int i = 0; i < max_tracked; i++)
+	{
+		int			place = (start + i) % max_tracked;
+
+		if (take_place(&shared->activity[place]))
+		{
+			places[nplaces++] = place;
+			write_place(&shared->activity[place], resource, token);
+			return;
+		}
+	}
+}
+
+/*
+ * fence_activity_read
+ *
+ * Copy one place, if it shows an admission in this database. The caller has
+ * found the shared memory.
+ */
+bool
+fence_activity_read(int place, FenceActivityCopy *copy)
+{
+	FenceActivity *activity = &fence_shared()->activity[place];
+
+	for (;;)
+	{
+		uint32		owner = pg_atomic_read_u32(&activity->owner);
+		uint32		before = pg_atomic_read_u32(&activity->changes);
+		Oid			database;
+
+		CHECK_FOR_INTERRUPTS();
+		if (owner == 0)
+			return false;
+		pg_read_barrier();
+		database = activity->database;
+		copy->pid = owner == FENCE_ACTIVITY_PREPARED ? 0 : (int) owner;
+		copy->xid = activity->xid;
+		copy->role = activity->role;
+		copy->since = activity->since;
+		copy->token = activity->token;
+		memcpy(&copy->resource, &activity->resource, sizeof(FenceText));
+		pg_read_barrier();
+		if (before % 2 == 0 &&
+			pg_atomic_read_u32(&activity->changes) == before &&
+			pg_atomic_read_u32(&activity->owner) == owner)
+			return database == MyDatabaseId &&
+				(copy->pid != 0 || TransactionIdIsInProgress(copy->xid));
+	}
+}
+
+/* fence_activity_still: does the place show the same admission of the same one? */
+bool
+fence_activity_still(int place, const FenceActivityCopy *copy)
+{
+	FenceActivityCopy now;
+
+	return fence_activity_read(place, &now) && now.pid == copy->pid &&
+		now.since == copy->since && now.token == copy->token &&
+		fence_string_equal(fence_text_get(&now.resource),
+						   fence_text_get(&copy->resource));
+}
