@@ -55,15 +55,25 @@ fence_commit_durably(void)
 								 GUC_ACTION_LOCAL, true, 0, false);
 }
 
-/* Tokens of the resource may have been forgotten; they rise all the same. */
+/*
+ * Tokens of a resource only rise, whatever was done to the sequence. Those of
+ * one without a row may have been forgotten.
+ */
 static void
-check_floor(FenceString resource, int64 token)
+check_rises(FenceString resource, const FenceRow *row, int64 token)
 {
 	FenceState	absent;
+	int64		known;
 
-	fence_prefix_lookup(resource, &absent);
-	if (token <= absent.floor)
-		fence_token_report_behind(token, absent.floor);
+	if (row->found)
+		known = row->token;
+	else
+	{
+		fence_prefix_lookup(resource, &absent);
+		known = absent.floor;
+	}
+	if (token <= known)
+		fence_token_report_behind(token, known);
 }
 
 /*
@@ -73,15 +83,15 @@ check_floor(FenceString resource, int64 token)
  * the row locked FOR UPDATE, or holds the first use of an absent resource
  * (row->found says which), and has asked fence_session_before_raise(). With an
  * authority the generation has a lease of ttl microseconds, counted from here.
- * The new state is in *row afterwards.
+ * The new state is in *row afterwards. Raises LF005 if the sequence is behind
+ * what is known of the resource.
  */
 void
 fence_generation_write(FenceTable *table, FenceString resource, FenceRow *row,
 					   int64 token, FenceString holder, const char *authority,
 					   int64 ttl)
 {
-	if (!row->found)
-		check_floor(resource, token);
+	check_rises(resource, row, token);
 	fence_row_raise(row, token, true, holder);
 	if (authority != NULL)
 	{
@@ -112,6 +122,6 @@ fence_generation_start(FenceTable *table, FenceString resource, FenceRow *row,
 	int64		token;
 
 	fence_session_before_raise(resource, row);
-	token = fence_token_mint(row->found ? row->token : 0);
+	token = fence_token_mint();
 	fence_generation_write(table, resource, row, token, holder, authority, ttl);
 }

@@ -29,17 +29,15 @@ same_lease(const FenceRow *row, const FenceClaim *claim)
 }
 
 /*
- * fence_take_lock
+ * fence_take_look
  *
- * One look: lock the resource's row if the lease can be had, and say how.
- * FENCE_GRANTED promises it for fence_take_write(), but for a first use, which
- * has no row yet. Raises 55000 for an external resource.
+ * Read the resource's row and decide if its lease can be had, and how. Locks
+ * nothing. Raises 55000 for an external resource.
  */
 FenceTaken
-fence_take_lock(FenceTable *table, const FenceClaim *claim, FenceGrant *grant)
+fence_take_look(FenceTable *table, const FenceClaim *claim, FenceGrant *grant)
 {
 	FenceRow   *row = &grant->row;
-	LockTupleMode mode = LockTupleExclusive;
 	TimestampTz now;
 
 	grant->how = FENCE_NEW;
@@ -61,19 +59,35 @@ fence_take_lock(FenceTable *table, const FenceClaim *claim, FenceGrant *grant)
 			fence_obstacle_lease(&grant->obstacle, row->expires_at - now);
 			return FENCE_HELD;
 		}
-		/* A commit check in progress is in nobody's way here. */
-		mode = LockTupleNoKeyExclusive;
 		grant->how = FENCE_AGAIN;
 	}
 	else if (!row->released)
 		grant->how = FENCE_TAKEOVER;
+	return FENCE_GRANTED;
+}
 
-	switch (fence_table_lock_seen(table, row, mode))
+/*
+ * fence_take_lock
+ *
+ * Lock the row that fence_take_look() has read. FENCE_GRANTED promises the
+ * lease for fence_take_write(), but for a first use, which has no row yet.
+ */
+FenceTaken
+fence_take_lock(FenceTable *table, FenceGrant *grant)
+{
+	/* For a confirmation, a commit check in progress is in nobody's way. */
+	LockTupleMode mode = grant->how == FENCE_AGAIN ?
+		LockTupleNoKeyExclusive : LockTupleExclusive;
+
+	if (!grant->row.found)
+		return FENCE_GRANTED;
+
+	switch (fence_table_lock_seen(table, &grant->row, mode))
 	{
 		case FENCE_LOCKED:
 			return FENCE_GRANTED;
 		case FENCE_WOULD_BLOCK:
-			fence_obstacle_lock(&grant->obstacle, table, row);
+			fence_obstacle_lock(&grant->obstacle, table, &grant->row);
 			return FENCE_HELD;
 		default:
 			return FENCE_LOOK_AGAIN;

@@ -33,13 +33,14 @@ typedef enum FenceHow
 
 typedef struct FenceGrant
 {
-	FenceHow	how;			/* granted */
+	FenceHow	how;			/* looked at or granted */
 	FenceRow	row;			/* granted: as it is now; held: as it was read */
 	FenceObstacle obstacle;		/* held */
 } FenceGrant;
 
-extern FenceTaken fence_take_lock(FenceTable *table, const FenceClaim *claim,
+extern FenceTaken fence_take_look(FenceTable *table, const FenceClaim *claim,
 								  FenceGrant *grant);
+extern FenceTaken fence_take_lock(FenceTable *table, FenceGrant *grant);
 extern FenceTaken fence_take_write(FenceTable *table, const FenceClaim *claim,
 								   FenceGrant *grant);
 

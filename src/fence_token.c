@@ -195,12 +195,11 @@ fence_token_report_behind(int64 token, int64 fence)
 /*
  * fence_token_mint
  *
- * Take the next token. The caller has locked the resource's row, whose token
- * is "above" (0 if there is none). Raises the sequence's own error at its end,
- * and LF005 if the sequence is behind the fence.
+ * Take the next token. The caller has locked the resource's row, and checks
+ * that the token is greater. Raises the sequence's own error at its end.
  */
 int64
-fence_token_mint(int64 above)
+fence_token_mint(void)
 {
 	Oid			sequence = fence_catalog_oid(FENCE_CATALOG_SEQUENCE);
 	int64		token;
@@ -210,9 +209,6 @@ fence_token_mint(int64 above)
 	lock_issuing(sequence, ShareLock);
 	token = nextval_internal(sequence, false);
 	unlock_issuing(sequence, ShareLock);
-
-	if (token <= above)
-		fence_token_report_behind(token, above);
 
 	flush_sequence(sequence);
 	return token;

@@ -13,7 +13,7 @@
 /* Issuing is not moved to or beyond this, so that it has room to go on. */
 #define FENCE_EPOCH_LIMIT	(INT64CONST(1) << 52)
 
-extern int64 fence_token_mint(int64 above);
+extern int64 fence_token_mint(void);
 extern void fence_token_report_behind(int64 token, int64 fence);
 extern void fence_token_advance(int64 past);
 extern int64 fence_token_new_epoch(int64 above);
