@@ -49,7 +49,7 @@ listing()
 		usr/local -xdev ! -path 'root/lockfence/*' ! -path 'home/tester/*' \
 		! -path 'root/.cache*' ! -path 'run/*' ! -path 'usr/local/share/*' \
 		! -path 'usr/local/lib/*' | sort
-	find usr/sbin/policy-rc.d etc/postgresql/* etc/postgresql-common/*.d \
+	find usr/sbin/policy-rc.d etc/postgresql/* etc/postgresql-common/createcluster.d \
 		2>/dev/null) >"$1"
 }
 
