@@ -21,6 +21,7 @@
 #include "fence_result.h"
 #include "fence_stats.h"
 #include "fence_take.h"
+#include "fence_wakeup.h"
 
 PG_FUNCTION_INFO_V1(fence_acquire);
 PG_FUNCTION_INFO_V1(fence_acquire_all);
@@ -86,6 +87,7 @@ fence_acquire(PG_FUNCTION_ARGS)
 	FenceClaim	claim = {0};
 	FenceTable *table;
 	FenceWait	wait;
+	int64		limit;
 	FenceGrant	grant;
 	FenceTaken	taken;
 	FenceResult result;
@@ -93,9 +95,10 @@ fence_acquire(PG_FUNCTION_ARGS)
 	claim.resource = fence_param_resource(fcinfo, 0);
 	claim.holder = fence_param_holder(fcinfo, 1);
 	claim.ttl = fence_param_ttl(fcinfo, 2);
-	fence_wait_begin(&wait, fence_param_wait(fcinfo, 3));
+	limit = fence_param_wait(fcinfo, 3);
 	claim.authority = fence_param_authority(fcinfo, 4, false);
 	prevent_unless_writable("fence_acquire()");
+	fence_wait_begin(&wait, limit, fence_wakeup_channel(claim.resource));
 
 	table = fence_table_open(RowExclusiveLock);
 	do
@@ -108,6 +111,7 @@ fence_acquire(PG_FUNCTION_ARGS)
 			taken = fence_take_write(table, &claim, &grant);
 	} while (taken == FENCE_LOOK_AGAIN ||
 			 (taken == FENCE_HELD && fence_wait_more(&wait, &grant.obstacle)));
+	fence_wait_end(&wait);
 	fence_table_close(table);
 
 	fence_result_begin(&result, fcinfo, COLUMNS);
@@ -258,7 +262,8 @@ fence_acquire_all(PG_FUNCTION_ARGS)
 	resources = fence_param_resources(fcinfo, 0, &count);
 	claim.holder = fence_param_holder(fcinfo, 1);
 	claim.ttl = fence_param_ttl(fcinfo, 2);
-	fence_wait_begin(&wait, fence_param_wait(fcinfo, 3));
+	/* The end of a subtransaction would take it off a channel. */
+	fence_wait_begin(&wait, fence_param_wait(fcinfo, 3), NULL);
 	claim.authority = FENCE_AUTHORITY_POSTGRES;
 	prevent_unless_writable("fence_acquire_all()");
 

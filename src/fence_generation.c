@@ -18,6 +18,7 @@
 #include "fence_prefix.h"
 #include "fence_session.h"
 #include "fence_token.h"
+#include "fence_wakeup.h"
 
 /*
  * fence_generation_refuse_external
@@ -105,6 +106,7 @@ fence_generation_write(FenceTable *table, FenceString resource, FenceRow *row,
 	else
 		fence_table_insert(table, resource, row);
 	fence_session_raised(resource, row);
+	fence_wakeup_at_end(resource);
 	fence_commit_durably();
 }
 

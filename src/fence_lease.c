@@ -21,6 +21,7 @@
 #include "fence_param.h"
 #include "fence_result.h"
 #include "fence_stats.h"
+#include "fence_wakeup.h"
 
 PG_FUNCTION_INFO_V1(fence_renew);
 PG_FUNCTION_INFO_V1(fence_release);
@@ -137,6 +138,7 @@ fence_release(PG_FUNCTION_ARGS)
 		if (row.has_lease)
 			row.expires_at = Min(row.expires_at, now);
 		fence_table_update(table, resource, &row);
+		fence_wakeup_at_end(resource);
 	}
 	fence_table_close(table);
 

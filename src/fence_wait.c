@@ -3,8 +3,9 @@
  *		Waits between two looks at a resource, and names what is in the way.
  *
  * Rules: nothing is locked while this waits. It wakes for a cancel or a
- * termination at once. Looks are at most POLL_MAX apart, so a lease that was
- * released or has expired is noticed well within 100 ms.
+ * termination at once, when a lease expires, and when a transaction that
+ * changed the resource ends. Without shared memory that is noticed at the next
+ * look, at most POLL_MAX later.
  */
 #include "postgres.h"
 
@@ -19,47 +20,88 @@
 
 /* Microseconds. */
 #define POLL_MAX		(INT64CONST(50000))
+#define POLL_WOKEN		(INT64CONST(250000))	/* in case of a missed one */
 #define POLL_PASSING	(INT64CONST(1000))
 #define PASSING_GRACE	(INT64CONST(100000))	/* the blink of a commit */
 
-/* fence_wait_begin: start counting */
+/*
+ * fence_wait_begin
+ *
+ * Start counting. With a channel the caller is woken when something happens
+ * to the resource.
+ */
 void
-fence_wait_begin(FenceWait *wait, int64 limit)
+fence_wait_begin(FenceWait *wait, int64 limit, ConditionVariable *channel)
 {
 	INSTR_TIME_SET_CURRENT(wait->start);
 	wait->limit = limit;
+	wait->channel = channel;
+	wait->ready = false;
+}
+
+/* Microseconds until the caller's time is over. */
+static int64
+time_left(const FenceWait *wait, const FenceObstacle *obstacle)
+{
+	instr_time	elapsed;
+	int64		limit = wait->limit;
+
+	INSTR_TIME_SET_CURRENT(elapsed);
+	INSTR_TIME_SUBTRACT(elapsed, wait->start);
+	if (obstacle->passing)
+		limit = Max(limit, PASSING_GRACE);
+	return limit - (int64) INSTR_TIME_GET_MICROSEC(elapsed);
 }
 
 /*
  * fence_wait_more
  *
- * Sleep before the next look. False if the time is over.
+ * Sleep before the next look. False if the time is over. The first call only
+ * gets ready to be woken: what happened since the look before must be seen
+ * first.
  */
 bool
-fence_wait_more(const FenceWait *wait, const FenceObstacle *obstacle)
+fence_wait_more(FenceWait *wait, const FenceObstacle *obstacle)
 {
-	instr_time	now;
-	int64		left;
-	int64		pause;
+	int64		left = time_left(wait, obstacle);
+	int64		pause = wait->channel != NULL ? POLL_WOKEN : POLL_MAX;
+	long		milliseconds;
 
-	INSTR_TIME_SET_CURRENT(now);
-	INSTR_TIME_SUBTRACT(now, wait->start);
-	left = wait->limit - (int64) INSTR_TIME_GET_MICROSEC(now);
-	if (obstacle->passing)
-		left = Max(left, PASSING_GRACE - (int64) INSTR_TIME_GET_MICROSEC(now));
 	if (left <= 0)
 		return false;
+	if (wait->channel != NULL && !wait->ready)
+	{
+		ConditionVariablePrepareToSleep(wait->channel);
+		wait->ready = true;
+		return true;
+	}
 
-	pause = obstacle->passing ? POLL_PASSING : POLL_MAX;
-	pause = Min(pause, left);
-	if (obstacle->retry_after > 0)
+	if (obstacle->passing)
+		pause = POLL_PASSING;
+	else if (obstacle->retry_after > 0)
 		pause = Min(pause, obstacle->retry_after);
+	milliseconds = (Min(pause, left) + 999) / 1000;
 
-	(void) WaitLatch(MyLatch, WL_LATCH_SET | WL_TIMEOUT | WL_EXIT_ON_PM_DEATH,
-					 Max(1, (pause + 999) / 1000), wait_event_acquire_compat());
-	ResetLatch(MyLatch);
+	if (wait->channel != NULL)
+		(void) ConditionVariableTimedSleep(wait->channel, milliseconds,
+										   wait_event_acquire_compat());
+	else
+	{
+		(void) WaitLatch(MyLatch,
+						 WL_LATCH_SET | WL_TIMEOUT | WL_EXIT_ON_PM_DEATH,
+						 milliseconds, wait_event_acquire_compat());
+		ResetLatch(MyLatch);
+	}
 	CHECK_FOR_INTERRUPTS();
 	return true;
+}
+
+/* fence_wait_end: after the last look; an error does it by itself */
+void
+fence_wait_end(FenceWait *wait)
+{
+	if (wait->ready)
+		ConditionVariableCancelSleep();
 }
 
 /* fence_obstacle_lease: another holder's lease, with the microseconds it has */
