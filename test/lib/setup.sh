@@ -391,7 +391,7 @@ lf_build()
 	rm -rf "${LF_WORK:?}/$name"
 	cp -a "$LF_TOP" "$LF_WORK/$name"
 	[ $# = 0 ] || printf '%s\0' "$@" >"$LF_WORK/$name.args"
-	make -C "$LF_WORK/$name" -j 2 PG_CONFIG="$LF_PG_CONFIG" "$@" \
+	make -s -C "$LF_WORK/$name" -j 2 PG_CONFIG="$LF_PG_CONFIG" "$@" \
 		>"$LF_WORK/$name.log" 2>&1
 }
 
@@ -423,7 +423,7 @@ lf_stage()
 	ln -s "$dir" "$stage$dir"
 	[ ! -e "$LF_WORK/$name.args" ] ||
 		mapfile -t -d '' args <"$LF_WORK/$name.args"
-	make -C "$LF_WORK/$name" PG_CONFIG="$LF_PG_CONFIG" "${args[@]}" install \
+	make -s -C "$LF_WORK/$name" PG_CONFIG="$LF_PG_CONFIG" "${args[@]}" install \
 		DESTDIR="$stage" >>"$LF_WORK/$name.log" 2>&1 || return
 	lf_use "$name"
 }
