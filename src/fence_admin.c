@@ -14,6 +14,7 @@
 #include "fence_generation.h"
 #include "fence_param.h"
 #include "fence_prefix.h"
+#include "fence_session.h"
 #include "fence_token.h"
 
 PG_FUNCTION_INFO_V1(fence_override);

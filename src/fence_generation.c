@@ -9,9 +9,6 @@
  */
 #include "postgres.h"
 
-#include "access/xact.h"
-#include "miscadmin.h"
-#include "utils/guc.h"
 #include "utils/timestamp.h"
 
 #include "fence_generation.h"
@@ -37,23 +34,6 @@ fence_generation_refuse_external(FenceString resource, const FenceRow *row)
 				 errdetail("Its fence, %lld, was set by a token that this database did not issue.",
 						   (long long) row->token),
 				 errhint("An administrator can let this database issue its tokens from now on with fence_adopt.")));
-}
-
-/*
- * fence_commit_durably
- *
- * A raise must not be lost after its token was handed out: this transaction
- * waits for its commit record to be on disk, and on a synchronous standby
- * where the server asks for one, whatever the session has set.
- */
-void
-fence_commit_durably(void)
-{
-	ForceSyncCommit();
-	if (synchronous_commit < SYNCHRONOUS_COMMIT_REMOTE_FLUSH)
-		(void) set_config_option("synchronous_commit", "on",
-								 PGC_USERSET, PGC_S_SESSION,
-								 GUC_ACTION_LOCAL, true, 0, false);
 }
 
 /*

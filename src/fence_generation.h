@@ -16,6 +16,5 @@ extern void fence_generation_write(FenceTable *table, FenceString resource,
 								   FenceRow *row, int64 token,
 								   FenceString holder, const char *authority,
 								   int64 ttl);
-extern void fence_commit_durably(void);
 
 #endif							/* FENCE_GENERATION_H */

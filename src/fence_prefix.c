@@ -2,19 +2,24 @@
  * fence_prefix.c
  *		The only file that knows the heap and the index of lockfence.prefix.
  *
- * Rule: readers hold an object lock in share mode for the time of their look,
- * writers in exclusive mode until they end. So a look meets no row in motion
- * and needs no transaction snapshot, and pg_dump is in nobody's way.
+ * Rules: a look reads what is committed now, whatever the transaction's
+ * snapshot, and waits for nobody: an administrator's open transaction must not
+ * hold up the first use of resources. It takes a new MVCC snapshot, which
+ * misses no row in motion, and asks it version by version, since a scan with
+ * it would draw predicate locks under SERIALIZABLE. Writers hold an object
+ * lock until they end, so that they meet no row in motion.
  */
 #include "postgres.h"
 
 #include "access/genam.h"
+#include "access/heapam.h"
 #include "access/htup_details.h"
 #include "access/table.h"
 #include "access/tableam.h"
 #include "access/xact.h"
 #include "catalog/indexing.h"
 #include "catalog/pg_collation.h"
+#include "storage/bufmgr.h"
 #include "storage/lmgr.h"
 #include "utils/builtins.h"
 #include "utils/fmgroids.h"
@@ -41,29 +46,43 @@ typedef struct PrefixTable
 	Relation	index;
 	TupleTableSlot *slot;
 	IndexScanDesc scan;
+	Snapshot	latest;
 } PrefixTable;
 
 static void
-open_table(PrefixTable *table, LOCKMODE objectlock, LOCKMODE tablelock)
+open_table(PrefixTable *table, LOCKMODE lockmode)
 {
-	Oid			relid = fence_catalog_oid(FENCE_CATALOG_PREFIX);
-
-	LockDatabaseObject(relid, 0, 0, objectlock);
-	table->heap = table_open(relid, tablelock);
+	table->heap = table_open(fence_catalog_oid(FENCE_CATALOG_PREFIX), lockmode);
 	table->index = index_open(fence_catalog_oid(FENCE_CATALOG_PREFIX_INDEX),
 							  AccessShareLock);
 	table->slot = table_slot_create(table->heap, NULL);
 	table->scan = index_beginscan_compat(table->heap, table->index,
-										 SnapshotSelf, 1);
+										 SnapshotAny, 1);
+	table->latest = RegisterSnapshot(GetLatestSnapshot());
 }
 
 static void
 close_table(PrefixTable *table)
 {
+	UnregisterSnapshot(table->latest);
 	index_endscan(table->scan);
 	ExecDropSingleTupleTableSlot(table->slot);
 	index_close(table->index, NoLock);
 	table_close(table->heap, NoLock);
+}
+
+/* Is the version in the slot committed, or this transaction's? */
+static bool
+is_visible(PrefixTable *table)
+{
+	Buffer		buffer = ((BufferHeapTupleTableSlot *) table->slot)->buffer;
+	HeapTuple	tuple = ExecFetchSlotHeapTuple(table->slot, false, NULL);
+	bool		visible;
+
+	LockBuffer(buffer, BUFFER_LOCK_SHARE);
+	visible = HeapTupleSatisfiesVisibility(tuple, table->latest, buffer);
+	LockBuffer(buffer, BUFFER_LOCK_UNLOCK);
+	return visible;
 }
 
 /*
@@ -77,7 +96,7 @@ greatest_below(PrefixTable *table, FenceString bytes, bool exact)
 {
 	text	   *value = cstring_to_text_with_len(bytes.data, bytes.len);
 	ScanKeyData key;
-	bool		found;
+	bool		found = false;
 
 	ScanKeyEntryInitialize(&key, 0, 1,
 						   exact ? BTEqualStrategyNumber : BTLessEqualStrategyNumber,
@@ -85,7 +104,9 @@ greatest_below(PrefixTable *table, FenceString bytes, bool exact)
 						   exact ? F_TEXTEQ : F_TEXT_LE,
 						   PointerGetDatum(value));
 	index_rescan(table->scan, &key, 1, NULL, 0);
-	found = index_getnext_slot(table->scan, BackwardScanDirection, table->slot);
+	while (!found &&
+		   index_getnext_slot(table->scan, BackwardScanDirection, table->slot))
+		found = is_visible(table);
 	if (found)
 		slot_getallattrs(table->slot);
 	pfree(value);
@@ -112,7 +133,7 @@ fence_prefix_lookup(FenceString resource, FenceState *state)
 	state->kind = FENCE_ABSENT;
 	state->accepts_external = true;
 
-	open_table(&table, ShareLock, AccessShareLock);
+	open_table(&table, AccessShareLock);
 	while (rest.len >= 0 && greatest_below(&table, rest, false))
 	{
 		Datum	   *values = table.slot->tts_values;
@@ -141,13 +162,12 @@ fence_prefix_lookup(FenceString resource, FenceState *state)
 		}
 		rest.len = common;
 	}
-	UnlockDatabaseObject(RelationGetRelid(table.heap), 0, 0, ShareLock);
 	close_table(&table);
 }
 
 /*
  * Write one prefix: its rule if accept is not NULL, and its floor if it is
- * higher than before. Looks wait until this transaction ends.
+ * higher than before. Other writers wait until this transaction ends.
  */
 static void
 write_prefix(FenceString prefix, const bool *accept, int64 floor)
@@ -158,7 +178,8 @@ write_prefix(FenceString prefix, const bool *accept, int64 floor)
 	bool		nulls[Natts_prefix] = {false, true, false};
 	bool		exists;
 
-	open_table(&table, ExclusiveLock, RowExclusiveLock);
+	LockDatabaseObject(fence_catalog_oid(FENCE_CATALOG_PREFIX), 0, 0, ExclusiveLock);
+	open_table(&table, RowExclusiveLock);
 	exists = greatest_below(&table, prefix, true);
 
 	values[Anum_prefix_prefix - 1] =

@@ -18,6 +18,7 @@
 #include "fence_operation.h"
 #include "fence_param.h"
 #include "fence_prefix.h"
+#include "fence_session.h"
 #include "fence_token.h"
 
 PG_FUNCTION_INFO_V1(fence_prune);
@@ -96,8 +97,8 @@ prune(const PruneRequest *request, int64 *floor)
  *
  * Forget fences that were not raised for that long and have no live lease.
  * Returns how many. A transaction that is admitted for one of them fails at
- * its commit. Other first uses wait for the end of this transaction, so it
- * should be one of its own, and of a bounded size.
+ * its commit. Whoever uses one of them again waits for the end of this
+ * transaction, so it should be one of its own, and of a bounded size.
  */
 Datum
 fence_prune(PG_FUNCTION_ARGS)

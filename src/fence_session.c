@@ -18,6 +18,7 @@
 #include "access/xact.h"
 #include "miscadmin.h"
 #include "storage/lmgr.h"
+#include "utils/guc.h"
 #include "utils/snapmgr.h"
 
 #include "debug_point.h"
@@ -109,6 +110,42 @@ raise_is_visible(const FenceRow *row)
 }
 
 /*
+ * With the first use of a resource locked: has it been absent all the time
+ * since it was judged so? It may have been used and pruned meanwhile, which
+ * leaves a floor. If not, the lock is given back.
+ */
+static bool
+judged_still_holds(FenceTable *table, FenceString resource,
+				   const FenceState *judged)
+{
+	FenceState	state;
+
+	fence_prefix_lookup(resource, &state);
+	if (state.floor == judged->floor &&
+		state.accepts_external == judged->accepts_external)
+		return true;
+	fence_table_unlock_absent(table, resource);
+	return false;
+}
+
+/*
+ * fence_commit_durably
+ *
+ * A raise must not be lost after its token was handed out: this transaction
+ * waits for its commit record to be on disk, and on a synchronous standby
+ * where the server asks for one, whatever the session has set.
+ */
+void
+fence_commit_durably(void)
+{
+	ForceSyncCommit();
+	if (synchronous_commit < SYNCHRONOUS_COMMIT_REMOTE_FLUSH)
+		(void) set_config_option("synchronous_commit", "on",
+								 PGC_USERSET, PGC_S_SESSION,
+								 GUC_ACTION_LOCAL, true, 0, false);
+}
+
+/*
  * Store an external token as the fence of its resource. Waits for a
  * transaction that is doing the same. False, with at most a lock taken, if the
  * fence is not any more what the caller judged by, as read into *row.
@@ -130,7 +167,8 @@ raise_external(const FenceOffer *offer, const FenceState *judged, FenceRow *row)
 	table = fence_table_open(RowExclusiveLock);
 	if (judged->kind == FENCE_ABSENT)
 	{
-		raised = fence_table_lock_absent(table, offer->resource);
+		raised = fence_table_lock_absent(table, offer->resource) &&
+			judged_still_holds(table, offer->resource, judged);
 		if (raised)
 		{
 			fence_row_raise(row, offer->token, false, offer->holder);
@@ -146,6 +184,8 @@ raise_external(const FenceOffer *offer, const FenceState *judged, FenceRow *row)
 		raised = true;
 	}
 	fence_table_close(table);
+	if (raised)
+		fence_commit_durably();
 	return raised;
 }
 

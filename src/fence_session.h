@@ -20,6 +20,7 @@ typedef struct FenceOffer
 extern bool fence_admit(const FenceOffer *offer);
 extern bool fence_admitted(FenceString resource, bool observe, int64 *token);
 
+extern void fence_commit_durably(void);
 extern void fence_session_before_raise(FenceString resource, const FenceRow *row);
 extern void fence_session_raised(FenceString resource, const FenceRow *row);
 
