@@ -12,8 +12,8 @@
  * commits in between shows them the old version as dead and is not yet among
  * the index entries they collected, so a row that exists all the time is
  * missed. Therefore the scan runs with SnapshotAny and judges each version
- * with HeapTupleSatisfiesUpdate(); see find_live() for what makes "absent"
- * certain.
+ * with HeapTupleSatisfiesUpdate(), in judge_version(); see find_live() for what
+ * makes "absent" certain.
  *
  * Rows are locked before they are judged for a write, and written by the
  * functions that catalogs use, never by SQL: ON CONFLICT and row locks of a
@@ -165,6 +165,30 @@ set_key(FenceTable *table, StrategyNumber strategy, RegProcedure procedure,
 }
 
 /*
+ * Judge the version in the slot, whose buffer is locked. The server answers
+ * "being modified" for as long as anybody still holds a lock on a version,
+ * even if its update has committed; such a version is not live any more.
+ */
+static TM_Result
+judge_version(HeapTuple tuple, CommandId cid, Buffer buffer)
+{
+	TM_Result	result = HeapTupleSatisfiesUpdate(tuple, cid, buffer);
+	TransactionId updater;
+
+	if (result != TM_BeingModified ||
+		!(tuple->t_data->t_infomask & HEAP_XMAX_IS_MULTI) ||
+		HEAP_XMAX_IS_LOCKED_ONLY(tuple->t_data->t_infomask))
+		return result;
+
+	updater = HeapTupleHeaderGetUpdateXid(tuple->t_data);
+	if (!TransactionIdIsValid(updater) || TransactionIdIsInProgress(updater) ||
+		!TransactionIdDidCommit(updater))
+		return result;
+	return ItemPointerEquals(&tuple->t_self, &tuple->t_data->t_ctid) ?
+		TM_Deleted : TM_Updated;
+}
+
+/*
  * find_live
  *
  * Put the live version of a resource into the slot: the one that the latest
@@ -202,7 +226,7 @@ find_live(FenceTable *table, FenceString resource, TransactionId *inserter)
 
 			DEBUG_POINT("fence-probe");
 			LockBuffer(heapbuf, BUFFER_LOCK_SHARE);
-			result = HeapTupleSatisfiesUpdate(tuple, cid, heapbuf);
+			result = judge_version(tuple, cid, heapbuf);
 			if (result == TM_Updated)
 			{
 				xid = HeapTupleHeaderGetUpdateXid(tuple->t_data);
