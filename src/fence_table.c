@@ -115,6 +115,30 @@ take_row(FenceTable *table, FenceRow *row)
 	ExecClearTuple(table->slot);
 }
 
+/*
+ * Judge the version in the slot, whose buffer is locked. The server answers
+ * "being modified" for as long as anybody still holds a lock on a version,
+ * even if its update has committed; such a version is not live any more.
+ */
+static TM_Result
+judge_version(HeapTuple tuple, CommandId cid, Buffer buffer)
+{
+	TM_Result	result = HeapTupleSatisfiesUpdate(tuple, cid, buffer);
+	TransactionId updater;
+
+	if (result != TM_BeingModified ||
+		!(tuple->t_data->t_infomask & HEAP_XMAX_IS_MULTI) ||
+		HEAP_XMAX_IS_LOCKED_ONLY(tuple->t_data->t_infomask))
+		return result;
+
+	updater = HeapTupleHeaderGetUpdateXid(tuple->t_data);
+	if (!TransactionIdIsValid(updater) || TransactionIdIsInProgress(updater) ||
+		!TransactionIdDidCommit(updater))
+		return result;
+	return ItemPointerEquals(&tuple->t_self, &tuple->t_data->t_ctid) ?
+		TM_Deleted : TM_Updated;
+}
+
 /* Is this what the latest committed transaction left, or this one? */
 static bool
 is_live(TM_Result result)
@@ -131,7 +155,7 @@ slot_is_live(FenceTable *table)
 	TM_Result	result;
 
 	LockBuffer(buffer, BUFFER_LOCK_SHARE);
-	result = HeapTupleSatisfiesUpdate(tuple, GetCurrentCommandId(false), buffer);
+	result = judge_version(tuple, GetCurrentCommandId(false), buffer);
 	LockBuffer(buffer, BUFFER_LOCK_UNLOCK);
 	return is_live(result);
 }
@@ -162,30 +186,6 @@ set_key(FenceTable *table, StrategyNumber strategy, RegProcedure procedure,
 	ScanKeyEntryInitialize(&key, 0, 1, strategy, InvalidOid, C_COLLATION_OID,
 						   procedure, PointerGetDatum(&table->key_header));
 	index_rescan(table->scan, &key, 1, NULL, 0);
-}
-
-/*
- * Judge the version in the slot, whose buffer is locked. The server answers
- * "being modified" for as long as anybody still holds a lock on a version,
- * even if its update has committed; such a version is not live any more.
- */
-static TM_Result
-judge_version(HeapTuple tuple, CommandId cid, Buffer buffer)
-{
-	TM_Result	result = HeapTupleSatisfiesUpdate(tuple, cid, buffer);
-	TransactionId updater;
-
-	if (result != TM_BeingModified ||
-		!(tuple->t_data->t_infomask & HEAP_XMAX_IS_MULTI) ||
-		HEAP_XMAX_IS_LOCKED_ONLY(tuple->t_data->t_infomask))
-		return result;
-
-	updater = HeapTupleHeaderGetUpdateXid(tuple->t_data);
-	if (!TransactionIdIsValid(updater) || TransactionIdIsInProgress(updater) ||
-		!TransactionIdDidCommit(updater))
-		return result;
-	return ItemPointerEquals(&tuple->t_self, &tuple->t_data->t_ctid) ?
-		TM_Deleted : TM_Updated;
 }
 
 /*
