@@ -409,7 +409,8 @@ first_use(FenceString resource)
  * fence_table_lock_absent
  *
  * Get ready to insert the first fence of a resource. True if there is none and
- * nobody is inserting one; then fence_table_insert() must follow. First uses
+ * nobody is inserting one; then fence_table_insert() must follow, or
+ * fence_table_unlock_absent(). First uses
  * are put in order by a lock on the table's object and the key's hash, held
  * from here to the insertion: after that the row itself tells.
  */
@@ -425,9 +426,16 @@ fence_table_lock_absent(FenceTable *table, FenceString resource)
 		!TransactionIdIsValid(inserter))
 		return true;
 	ExecClearTuple(table->slot);
+	fence_table_unlock_absent(table, resource);
+	return false;
+}
+
+/* fence_table_unlock_absent: let others use it first, nothing was inserted */
+void
+fence_table_unlock_absent(FenceTable *table, FenceString resource)
+{
 	UnlockDatabaseObject(RelationGetRelid(table->heap), first_use(resource), 0,
 						 ExclusiveLock);
-	return false;
 }
 
 /* fence_table_insert: store the first fence after fence_table_lock_absent() */
@@ -441,8 +449,7 @@ fence_table_insert(FenceTable *table, FenceString resource, FenceRow *row)
 	row->tid = tuple->t_self;
 	heap_freetuple(tuple);
 	CommandCounterIncrement();
-	UnlockDatabaseObject(RelationGetRelid(table->heap), first_use(resource), 0,
-						 ExclusiveLock);
+	fence_table_unlock_absent(table, resource);
 }
 
 /*

@@ -41,6 +41,7 @@ extern bool fence_table_next(FenceTable *table, FenceString prefix,
 extern void fence_table_delete(FenceTable *table, const FenceRow *row);
 
 extern bool fence_table_lock_absent(FenceTable *table, FenceString resource);
+extern void fence_table_unlock_absent(FenceTable *table, FenceString resource);
 extern void fence_table_insert(FenceTable *table, FenceString resource,
 							   FenceRow *row);
 extern void fence_table_update(FenceTable *table, FenceString resource,
