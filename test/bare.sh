@@ -35,7 +35,10 @@ step()
 	else
 		FAILED=$((FAILED + 1))
 		echo "FAILED   $SUITE: $name  (status $status)"
-		tail -n 60 "$log" | sed 's/^/         | /'
+		{
+			grep '^FAILED' "$log"
+			tail -n 60 "$log"
+		} | sed 's/^/         | /'
 	fi
 }
 
