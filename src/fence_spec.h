@@ -18,7 +18,7 @@ typedef struct FenceSpec
 
 	bool		fits;			/* false only if "observe": let rows pass */
 	bool		observe;
-	bool		by_transaction;	/* present = 'transaction' */
+	bool		by_transaction; /* present = 'transaction' */
 	AttrNumber	token_attnum;	/* InvalidAttrNumber: no token column */
 	FenceKey   *key;
 

@@ -287,8 +287,8 @@ judge_write(const Judgement *judgement, const TriggerData *trigdata,
 		return row;
 
 	/*
-	 * The row's token is another than the admitted one. That is what an UPDATE
-	 * finds that leaves the column alone, or writes back what it read.
+	 * The row's token is another than the admitted one. That is what an
+	 * UPDATE finds that leaves the column alone, or writes back what it read.
 	 */
 	if (given && spec->by_transaction)
 	{

@@ -113,6 +113,41 @@ INSERT INTO ways_bare VALUES (31, 'a', 'view');
 COMMIT;
 SELECT * FROM ways WHERE id IN (1, 31) ORDER BY id;
 
+-- What MERGE learned in 17
+CREATE FUNCTION pg_temp.must_fail(statement text, state text) RETURNS void
+LANGUAGE plpgsql AS $$
+BEGIN
+    BEGIN
+        EXECUTE statement;
+    EXCEPTION WHEN OTHERS THEN
+        IF SQLSTATE = state THEN
+            RETURN;
+        END IF;
+        RAISE;
+    END;
+    RAISE 'not refused: %', statement;
+END
+$$;
+DO $$
+BEGIN
+    IF current_setting('server_version_num')::int < 170000 THEN
+        RETURN;
+    END IF;
+    PERFORM pg_temp.must_fail('MERGE INTO ways w USING (VALUES (1)) s (id) ON w.id = s.id
+        WHEN MATCHED THEN UPDATE SET tok = 5 RETURNING w.id', 'LF001');
+    PERFORM pg_temp.must_fail('MERGE INTO ways w USING (VALUES (1)) s (id) ON w.id = s.id
+        WHEN NOT MATCHED BY SOURCE THEN DELETE', 'LF002');
+    PERFORM pg_temp.must_fail('MERGE INTO ways w USING (VALUES (1)) s (id) ON w.id = s.id
+        WHEN NOT MATCHED BY SOURCE THEN UPDATE SET id = -id', 'LF002');
+    PERFORM pg_temp.must_fail('MERGE INTO ways_view w USING (VALUES (1)) s (id) ON w.id = s.id
+        WHEN MATCHED THEN UPDATE SET tok = 5', 'LF001');
+    PERFORM pg_temp.must_fail('MERGE INTO ways_bare w USING (VALUES (1)) s (id) ON w.id = s.id
+        WHEN MATCHED THEN DELETE', 'LF002');
+    EXECUTE 'MERGE INTO ways_view w USING (VALUES (1)) s (id) ON w.id = s.id
+        WHEN MATCHED THEN UPDATE SET tok = 6';
+END
+$$;
+
 -- WHERE CURRENT OF
 BEGIN;
 DECLARE c CURSOR FOR SELECT * FROM ways WHERE id = 1 FOR UPDATE;

@@ -104,6 +104,22 @@ SELECT a, pg_temp.protect(a) FROM (VALUES
     ) v (n, a) ORDER BY n;
 SELECT count(*) FROM protect_triggers;
 
+-- Virtual generated columns, where there are any
+DO $$
+BEGIN
+    IF current_setting('server_version_num')::int < 180000 THEN
+        RETURN;
+    END IF;
+    EXECUTE 'CREATE TABLE protect_virtual (id int, tok bigint,
+                 gen bigint GENERATED ALWAYS AS (id + 1) VIRTUAL)';
+    IF pg_temp.protect($q$'protect_virtual', '{gen}', 'tok'$q$) NOT LIKE '0A000 %'
+       OR pg_temp.protect($q$'protect_virtual', '{id}', 'gen'$q$) NOT LIKE '0A000 %' THEN
+        RAISE 'a virtual generated column was accepted';
+    END IF;
+    EXECUTE 'DROP TABLE protect_virtual';
+END
+$$;
+
 -- What fits
 SELECT a, pg_temp.protect(a) FROM (VALUES
     (1, '''protect_t'', ''{res}'', ''tok_null'''),
