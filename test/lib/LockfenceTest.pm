@@ -11,6 +11,7 @@
 #	$s->until_blocked;		# waits until the server says it waits for a lock
 #	$s->finish;			# waits for what was sent; like ask
 #	run_scripts($node, @files);	# one psql process each, all at once
+#	run_together($node, @files);	# likewise, let go when all are there
 package LockfenceTest;
 
 use strict;
@@ -23,7 +24,7 @@ use PostgreSQL::Test::Utils;
 use Test::More;
 use Time::HiRes qw(time);
 
-our @EXPORT = qw(fence_node session run_scripts script errors_by_code
+our @EXPORT = qw(fence_node session run_scripts run_together script errors_by_code
   order_violations milliseconds);
 
 # A server with the extension in database postgres.
@@ -33,7 +34,8 @@ sub fence_node
 	my $node = PostgreSQL::Test::Cluster->new($name);
 
 	$node->init(allows_streaming => 1);
-	$node->append_conf('postgresql.conf', join("\n", @conf, ''));
+	$node->append_conf('postgresql.conf',
+		join("\n", 'max_connections = 50', @conf, ''));
 	$node->start;
 	$node->safe_psql('postgres', 'CREATE EXTENSION lockfence');
 	return $node;
@@ -71,12 +73,13 @@ sub script
 	return $file;
 }
 
-# Run files at once; returns what each wrote to standard error.  Through files,
-# because nobody empties a pipe of the others while one is waited for.
-sub run_scripts
+# Start psql for each file.  It writes errors to a file of its own, because
+# nobody empties a pipe of the others while one is waited for.
+sub start_scripts
 {
 	my ($node, @files) = @_;
-	my @runs = map {
+
+	return map {
 		IPC::Run::start(
 			[
 				'psql', '-XAtq', '-v', 'VERBOSITY=verbose',
@@ -85,7 +88,30 @@ sub run_scripts
 			'<', \undef, '2>', "$_.err",
 			IPC::Run::timer($PostgreSQL::Test::Utils::timeout_default))
 	} @files;
+}
 
+# Run files at once; returns what each wrote to standard error.
+sub run_scripts
+{
+	my ($node, @files) = @_;
+
+	$_->finish foreach start_scripts($node, @files);
+	return map { PostgreSQL::Test::Utils::slurp_file("$_.err") } @files;
+}
+
+# Likewise, for files that begin with "SELECT pg_advisory_xact_lock_shared(0)":
+# there they wait for one another.
+sub run_together
+{
+	my ($node, @files) = @_;
+	my $gate = session($node);
+
+	$gate->ask('SELECT pg_advisory_lock(0)');
+	my @runs = start_scripts($node, @files);
+	$node->poll_query_until('postgres',
+		"SELECT count(*) = @{[ scalar @files ]} FROM pg_locks WHERE locktype = 'advisory' AND NOT granted"
+	) or die "not all sessions came to the gate\n";
+	$gate->quit;
 	$_->finish foreach @runs;
 	return map { PostgreSQL::Test::Utils::slurp_file("$_.err") } @files;
 }
