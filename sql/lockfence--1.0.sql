@@ -256,7 +256,8 @@ COMMENT ON FUNCTION @extschema@.fence_new_epoch(bigint) IS
 
 CREATE FUNCTION lockfence.guard(
     trigger_oid oid,
-    OUT resource text, OUT token_column name, OUT present text, OUT mode text)
+    OUT resource text, OUT token_column name, OUT present text, OUT mode text,
+    OUT firing text)
 AS 'MODULE_PATHNAME', 'lockfence_guard' LANGUAGE C VOLATILE PARALLEL UNSAFE;
 COMMENT ON FUNCTION lockfence.guard(oid) IS 'the arguments of one guard trigger, parsed';
 
@@ -348,6 +349,202 @@ COMMENT ON FUNCTION @extschema@.fence_bypass(regclass, text) IS
     'let this transaction write a protected table unguarded';
 
 --
+-- Audit
+--
+
+CREATE VIEW lockfence.fences AS
+    SELECT f.resource, f.token,
+           CASE WHEN f.issued THEN 'issued' ELSE 'external' END AS kind,
+           f.holder, f.released, f.raised_at
+    FROM lockfence.fence f;
+COMMENT ON VIEW lockfence.fences IS 'the highest token known for each resource; shown back it proves nothing';
+
+CREATE FUNCTION lockfence.check_guard(target regclass, trigger_oid oid)
+RETURNS void
+AS 'MODULE_PATHNAME', 'lockfence_check_guard' LANGUAGE C VOLATILE PARALLEL UNSAFE;
+COMMENT ON FUNCTION lockfence.check_guard(regclass, oid) IS 'raises what the guard would raise for every write';
+
+CREATE FUNCTION lockfence.accepts_external(prefix text)
+RETURNS boolean
+AS 'MODULE_PATHNAME', 'lockfence_accepts_external' LANGUAGE C VOLATILE PARALLEL UNSAFE;
+COMMENT ON FUNCTION lockfence.accepts_external(text) IS 'may resources with this prefix start with an external token';
+
+CREATE FUNCTION @extschema@.fence_audit(deep boolean DEFAULT false)
+RETURNS TABLE (severity text, target regclass, problem text, remedy text)
+LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE
+SET search_path = pg_catalog, pg_temp
+AS $audit$
+DECLARE
+    guard record;
+    above bigint;
+BEGIN
+    -- Guards that do not fire, or not as they were declared to.
+    RETURN QUERY
+    SELECT CASE WHEN t.tgenabled = 'D' OR t.tgenabled = 'R' THEN 'critical' ELSE 'warning' END,
+           t.tgrelid::regclass,
+           CASE t.tgenabled
+               WHEN 'D' THEN format('trigger %I is disabled', t.tgname)
+               WHEN 'R' THEN format('trigger %I fires for replicated changes only', t.tgname)
+               ELSE format('trigger %I was declared to fire always, and fires for origin changes only', t.tgname)
+           END,
+           format('ALTER TABLE %s ENABLE %sTRIGGER %I', t.tgrelid::regclass,
+                  CASE WHEN g.firing = 'always' THEN 'ALWAYS ' ELSE '' END, t.tgname)
+    FROM pg_trigger t, LATERAL lockfence.guard(t.oid) g
+    WHERE t.tgfoid = '@extschema@.fence_trigger()'::regprocedure
+      AND (t.tgenabled IN ('D', 'R') OR (g.firing = 'always' AND t.tgenabled <> 'A'));
+
+    -- Guards that do not fit their table: columns, arguments, other triggers.
+    FOR guard IN
+        SELECT t.oid, t.tgrelid::regclass AS target, g.token_column, c.relkind
+        FROM pg_trigger t JOIN pg_class c ON c.oid = t.tgrelid,
+             LATERAL lockfence.guard(t.oid) g
+        WHERE t.tgfoid = '@extschema@.fence_trigger()'::regprocedure AND t.tgtype & 1 = 1
+    LOOP
+        BEGIN
+            PERFORM lockfence.check_guard(guard.target, guard.oid);
+        EXCEPTION WHEN OTHERS THEN
+            RETURN QUERY SELECT 'critical'::text, guard.target, SQLERRM,
+                'Mend the table, or run fence_protect again: every write fails until then.'::text;
+        END;
+    END LOOP;
+
+    -- Tables and partitions that TRUNCATE can empty.
+    RETURN QUERY
+    SELECT 'critical'::text, t.tgrelid::regclass,
+           'TRUNCATE is not refused'::text,
+           format('SELECT fence_protect(%L, ...) again on the protected table itself',
+                  coalesce((SELECT max(a.relid::oid::regclass::text)
+                            FROM pg_partition_ancestors(t.tgrelid) a
+                            WHERE NOT EXISTS (SELECT FROM pg_inherits i WHERE i.inhrelid = a.relid)),
+                           t.tgrelid::regclass::text))
+    FROM pg_trigger t
+    WHERE t.tgfoid = '@extschema@.fence_trigger()'::regprocedure AND t.tgtype & 1 = 1
+      AND NOT EXISTS (SELECT FROM pg_trigger s
+                      WHERE s.tgrelid = t.tgrelid AND s.tgfoid = t.tgfoid
+                        AND s.tgtype & 32 = 32);
+
+    -- Rows of plain inheritance children pass no guard of the parent.
+    RETURN QUERY
+    SELECT 'critical'::text, i.inhrelid::regclass,
+           format('rows are reached through protected table %s, whose guard does not see them',
+                  t.tgrelid::regclass),
+           'Protect the child itself, or use partitions.'::text
+    FROM pg_trigger t
+    JOIN pg_class c ON c.oid = t.tgrelid AND c.relkind = 'r'
+    JOIN pg_inherits i ON i.inhparent = t.tgrelid
+    WHERE t.tgfoid = '@extschema@.fence_trigger()'::regprocedure AND t.tgtype & 1 = 1
+      AND NOT EXISTS (SELECT FROM pg_trigger s
+                      WHERE s.tgrelid = i.inhrelid AND s.tgfoid = t.tgfoid
+                        AND s.tgtype & 1 = 1);
+
+    -- Parts of a template that can run into each other.
+    RETURN QUERY
+    SELECT 'warning'::text, t.tgrelid::regclass,
+           format('different rows can map to one resource of template "%s"', g.resource),
+           'Put a literal between the columns, and use at most one column of a text type.'::text
+    FROM pg_trigger t, LATERAL lockfence.guard(t.oid) g,
+         LATERAL (SELECT replace(replace(g.resource, '{{', ''), '}}', '') AS template) x
+    WHERE t.tgfoid = '@extschema@.fence_trigger()'::regprocedure AND t.tgtype & 1 = 1
+      AND (x.template ~ '\}\{'
+           OR 1 < (SELECT count(*)
+                   FROM regexp_matches(x.template, '\{([^{}]+)\}', 'g') m
+                   JOIN pg_attribute a ON a.attrelid = t.tgrelid AND a.attname = m[1]
+                   JOIN pg_type y ON y.oid = a.atttypid
+                   WHERE coalesce(nullif(y.typbasetype, 0), y.oid)
+                         IN ('text'::regtype, 'varchar'::regtype, 'bpchar'::regtype,
+                             'name'::regtype)));
+
+    -- Tables with the same key that nobody guards.
+    RETURN QUERY
+    SELECT DISTINCT 'info'::text, s.oid::regclass,
+           format('not protected, and has the key columns of protected table %s', t.tgrelid::regclass),
+           'Protect it too if its rows belong to the same resource.'::text
+    FROM pg_trigger t
+    JOIN pg_class c ON c.oid = t.tgrelid,
+    LATERAL lockfence.guard(t.oid) g,
+    LATERAL (SELECT array_agg(m[1]) AS names
+             FROM regexp_matches(replace(replace(g.resource, '{{', ''), '}}', ''),
+                                 '\{([^{}]+)\}', 'g') m) k
+    JOIN pg_class s ON s.relkind IN ('r', 'p') AND NOT s.relispartition
+    WHERE t.tgfoid = '@extschema@.fence_trigger()'::regprocedure AND t.tgtype & 1 = 1
+      AND s.relnamespace = c.relnamespace AND s.oid <> c.oid AND k.names IS NOT NULL
+      AND NOT EXISTS (SELECT FROM pg_trigger x WHERE x.tgrelid = s.oid AND x.tgfoid = t.tgfoid)
+      AND NOT EXISTS (
+          SELECT FROM unnest(k.names) n
+          WHERE NOT EXISTS (SELECT FROM pg_attribute a
+                            JOIN pg_attribute b ON b.attrelid = t.tgrelid AND b.attname = n
+                            WHERE a.attrelid = s.oid AND a.attname = n
+                              AND NOT a.attisdropped AND a.atttypid = b.atttypid));
+
+    -- A subscriber gets the rows of a published table, but no fences.
+    RETURN QUERY
+    SELECT 'warning'::text, t.tgrelid::regclass,
+           format('published by %I, and its fences are not', p.pubname),
+           'Writers on a subscriber are not fenced; publish lockfence.fence too, or let nobody write there.'::text
+    FROM pg_trigger t
+    JOIN pg_class c ON c.oid = t.tgrelid
+    JOIN pg_namespace n ON n.oid = c.relnamespace
+    JOIN pg_publication_tables p ON p.schemaname = n.nspname AND p.tablename = c.relname
+    WHERE t.tgfoid = '@extschema@.fence_trigger()'::regprocedure AND t.tgtype & 1 = 1
+      AND NOT EXISTS (SELECT FROM pg_publication_tables q
+                      WHERE q.pubname = p.pubname AND q.schemaname = 'lockfence'
+                        AND q.tablename = 'fence');
+
+    -- A crash empties what is not permanent.
+    RETURN QUERY
+    SELECT 'critical'::text, c.oid::regclass, 'the table is not permanent: a crash empties it'::text,
+           format('ALTER TABLE %s SET LOGGED', c.oid::regclass)
+    FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
+    WHERE n.nspname = 'lockfence' AND c.relkind IN ('r', 'S') AND c.relpersistence <> 'p';
+
+    -- External fences where this database issues the others.
+    RETURN QUERY
+    SELECT 'warning'::text, NULL::regclass,
+           format('%s external and %s issued fences have the prefix "%s"', count(*) FILTER (WHERE f.kind = 'external'),
+                  count(*) FILTER (WHERE f.kind = 'issued'), x.prefix),
+           format('Look for misspelt resources, then SELECT fence_accept_external(%L, false)', x.prefix)
+    FROM lockfence.fences f, LATERAL (SELECT regexp_replace(f.resource, '[^:/]*$', '') AS prefix) x
+    GROUP BY x.prefix
+    HAVING count(*) FILTER (WHERE f.kind = 'external') > 0
+       AND count(*) FILTER (WHERE f.kind = 'issued') > 0;
+
+    -- Nothing but issued fences, and yet a misspelt resource would open a new one.
+    RETURN QUERY
+    SELECT 'info'::text, NULL::regclass,
+           'all fences are issued here, and resources may still start with an external token'::text,
+           'SELECT fence_accept_external('''', false)'::text
+    WHERE EXISTS (SELECT FROM lockfence.fences)
+      AND NOT EXISTS (SELECT FROM lockfence.fences f WHERE f.kind = 'external')
+      AND lockfence.accepts_external('');
+
+    IF deep THEN
+        FOR guard IN
+            SELECT DISTINCT t.tgrelid::regclass AS target, g.token_column
+            FROM pg_trigger t JOIN pg_class c ON c.oid = t.tgrelid,
+                 LATERAL lockfence.guard(t.oid) g
+            WHERE t.tgfoid = '@extschema@.fence_trigger()'::regprocedure AND t.tgtype & 1 = 1
+              AND g.token_column IS NOT NULL AND c.relkind = 'r'
+              AND EXISTS (SELECT FROM pg_attribute a
+                          WHERE a.attrelid = c.oid AND a.attname = g.token_column AND NOT a.attisdropped)
+        LOOP
+            EXECUTE format(
+                'SELECT count(*) FROM ONLY %1$s r WHERE r.%2$I IS NOT NULL AND r.%2$I > coalesce('
+                '(SELECT f.token FROM lockfence.fences f WHERE f.resource = '
+                '@extschema@.fence_resource(%3$L::pg_catalog.regclass, pg_catalog.to_jsonb(r))), 0)',
+                guard.target, guard.token_column, guard.target::text) INTO above;
+            IF above > 0 THEN
+                RETURN QUERY SELECT 'critical'::text, guard.target,
+                    format('%s rows carry a token above the fence of their resource', above),
+                    'An older state was restored, or fences were pruned or overridden; see fence_new_epoch.'::text;
+            END IF;
+        END LOOP;
+    END IF;
+END
+$audit$;
+COMMENT ON FUNCTION @extschema@.fence_audit(boolean) IS
+    'one row for each weakness found in how tables are protected';
+
+--
 -- Rights
 --
 
@@ -377,7 +574,10 @@ REVOKE ALL ON FUNCTION @extschema@.fence_grant(regrole, text) FROM PUBLIC;
 REVOKE ALL ON FUNCTION @extschema@.fence_stats_reset() FROM PUBLIC;
 REVOKE ALL ON FUNCTION @extschema@.fence_evict(text) FROM PUBLIC;
 REVOKE ALL ON FUNCTION @extschema@.fence_bypass(regclass, text) FROM PUBLIC;
+REVOKE ALL ON FUNCTION @extschema@.fence_audit(boolean) FROM PUBLIC;
 REVOKE ALL ON FUNCTION lockfence.guard(oid) FROM PUBLIC;
+REVOKE ALL ON FUNCTION lockfence.check_guard(regclass, oid) FROM PUBLIC;
+REVOKE ALL ON FUNCTION lockfence.accepts_external(text) FROM PUBLIC;
 REVOKE ALL ON FUNCTION lockfence.read_stats() FROM PUBLIC;
 REVOKE ALL ON FUNCTION lockfence.read_rejections() FROM PUBLIC;
 REVOKE ALL ON FUNCTION lockfence.read_activity() FROM PUBLIC;

@@ -1,6 +1,7 @@
 /*
  * fence_guard.c
- *		SQL entries that look at a guard: fence_resource and lockfence.guard.
+ *		SQL entries that look at a guard: fence_resource, lockfence.guard and
+ *		lockfence.check_guard.
  *
  * Rule: nothing here changes anything, and nothing uses the cache of
  * specifications, because converting a value can run code that writes to the
@@ -30,6 +31,7 @@
 
 PG_FUNCTION_INFO_V1(fence_resource);
 PG_FUNCTION_INFO_V1(lockfence_guard);
+PG_FUNCTION_INFO_V1(lockfence_check_guard);
 
 /* Columns of lockfence.guard */
 enum
@@ -38,6 +40,7 @@ enum
 	GUARD_TOKEN_COLUMN,
 	GUARD_PRESENT,
 	GUARD_MODE,
+	GUARD_FIRING,
 	GUARD_COLUMNS
 };
 
@@ -182,7 +185,7 @@ trigger_arguments(HeapTuple tuple, TupleDesc desc, int nargs)
 
 /*
  * lockfence.guard(trigger_oid oid, OUT resource text, OUT token_column name,
- *				   OUT present text, OUT mode text)
+ *				   OUT present text, OUT mode text, OUT firing text)
  *
  * The arguments of a guard, with defaults filled in and unchecked, for views.
  * Null if the trigger is no guard of this extension.
@@ -230,5 +233,26 @@ lockfence_guard(PG_FUNCTION_ARGS)
 		fence_result_name(&result, GUARD_TOKEN_COLUMN, args.token_column);
 	fence_result_cstring(&result, GUARD_PRESENT, args.present);
 	fence_result_cstring(&result, GUARD_MODE, args.mode);
+	fence_result_cstring(&result, GUARD_FIRING, args.firing);
 	return fence_result_end(&result);
+}
+
+/*
+ * lockfence.check_guard(target regclass, trigger_oid oid) returns void
+ *
+ * Raises what the guard raises for every write while it does not fit its
+ * table, also if it only observes. For the audit.
+ */
+Datum
+lockfence_check_guard(PG_FUNCTION_ARGS)
+{
+	Relation	rel;
+	FenceSpec	spec;
+
+	if (PG_ARGISNULL(0) || PG_ARGISNULL(1))
+		PG_RETURN_NULL();
+	rel = relation_open(PG_GETARG_OID(0), AccessShareLock);
+	fence_spec_build(&spec, rel, PG_GETARG_OID(1), CurrentMemoryContext, ERROR);
+	relation_close(rel, AccessShareLock);
+	PG_RETURN_VOID();
 }

@@ -5,8 +5,10 @@
  *	fence_trigger('template'[, 'token_column'[, 'option=value'...]])
  *
  * An empty token column means none. Options: present=column|transaction,
- * mode=enforce|observe, types=int8,text,... The last is written by
- * fence_protect only: with it a column that was retyped later is noticed.
+ * mode=enforce|observe, firing=origin|always, types=int8,text,... The last two
+ * are written by fence_protect: with "firing" an audit notices that a guard
+ * does not fire any more as it should, with "types" a guard that a column was
+ * retyped.
  *
  * Rule: reading never fails, so that views can show a broken guard; checking
  * is a step of its own.
@@ -49,6 +51,8 @@ fence_guard_args_read(int nargs, char **argv, FenceGuardArgs *args)
 			args->present = value;
 		else if ((value = option_value(argv[i], "mode")) != NULL)
 			args->mode = value;
+		else if ((value = option_value(argv[i], "firing")) != NULL)
+			args->firing = value;
 		else if ((value = option_value(argv[i], "types")) != NULL)
 			args->types = value;
 		else if (args->unknown == NULL)
@@ -60,7 +64,7 @@ fence_guard_args_read(int nargs, char **argv, FenceGuardArgs *args)
 /*
  * fence_guard_args_default
  *
- * Fill in the present and mode that were not given.
+ * Fill in present, mode and firing as far as they were not given.
  */
 void
 fence_guard_args_default(FenceGuardArgs *args)
@@ -70,6 +74,8 @@ fence_guard_args_default(FenceGuardArgs *args)
 			FENCE_PRESENT_COLUMN : FENCE_PRESENT_TRANSACTION;
 	if (args->mode == NULL)
 		args->mode = FENCE_MODE_ENFORCE;
+	if (args->firing == NULL)
+		args->firing = FENCE_FIRING_ORIGIN;
 }
 
 bool
@@ -84,10 +90,16 @@ fence_guard_by_transaction(const FenceGuardArgs *args)
 	return strcmp(args->present, FENCE_PRESENT_TRANSACTION) == 0;
 }
 
+bool
+fence_guard_fires_always(const FenceGuardArgs *args)
+{
+	return strcmp(args->firing, FENCE_FIRING_ALWAYS) == 0;
+}
+
 /*
  * fence_guard_args_check
  *
- * Raise an error unless present and mode are words we know, every option is,
+ * Raise an error unless the options and their words are ones we know,
  * and present = 'column' has a column. The template and the columns have their
  * own checks.
  */
@@ -98,7 +110,7 @@ fence_guard_args_check(const FenceGuardArgs *args)
 		ereport(ERROR,
 				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
 				 errmsg("unknown guard option \"%s\"", args->unknown),
-				 errhint("Options are \"present\", \"mode\" and \"types\", each followed by \"=\" and a value.")));
+				 errhint("Options are \"present\", \"mode\", \"firing\" and \"types\", each followed by \"=\" and a value.")));
 
 	if (!fence_guard_by_transaction(args) &&
 		strcmp(args->present, FENCE_PRESENT_COLUMN) != 0)
@@ -113,6 +125,13 @@ fence_guard_args_check(const FenceGuardArgs *args)
 				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
 				 errmsg("invalid value for \"mode\": \"%s\"", args->mode),
 				 errhint("Available values: \"enforce\", \"observe\".")));
+
+	if (!fence_guard_fires_always(args) &&
+		strcmp(args->firing, FENCE_FIRING_ORIGIN) != 0)
+		ereport(ERROR,
+				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+				 errmsg("invalid value for \"firing\": \"%s\"", args->firing),
+				 errhint("Available values: \"origin\", \"always\".")));
 
 	if (!fence_guard_by_transaction(args) && args->token_column == NULL)
 		ereport(ERROR,
@@ -137,6 +156,8 @@ fence_guard_args_write(StringInfo sql, const FenceGuardArgs *args,
 					 quote_literal_cstr(args->resource),
 					 quote_literal_cstr(args->token_column ? args->token_column : ""),
 					 args->present, args->mode);
+	if (fence_guard_fires_always(args))
+		appendStringInfo(sql, ", 'firing=%s'", args->firing);
 	if (key->ncolumns == 0)
 		return;
 

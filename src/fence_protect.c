@@ -201,7 +201,32 @@ create_guards(List *members, List *always, Oid function,
 		execute(&sql);
 	}
 
+	if (fence_guard_fires_always(args))
+		foreach(lc, members)
+		{
+			appendStringInfo(&sql, "ALTER TABLE ONLY %s"
+							 " ENABLE ALWAYS TRIGGER " FENCE_GUARD_NAME ","
+							 " ENABLE ALWAYS TRIGGER " FENCE_TRUNCATE_NAME,
+							 qualified_name(lfirst_oid(lc)));
+			execute(&sql);
+		}
+
 	SPI_finish();
+}
+
+/* Did somebody want the table's row guard to fire always, now or before? */
+static const char *
+declared_firing(Relation rel, Oid function)
+{
+	Trigger    *guard = fence_guard_find(rel, function);
+	FenceGuardArgs args;
+
+	if (guard == NULL)
+		return FENCE_FIRING_ORIGIN;
+	fence_guard_args_read(guard->tgnargs, guard->tgargs, &args);
+	return guard->tgenabled == TRIGGER_FIRES_ALWAYS ||
+		fence_guard_fires_always(&args) ?
+		FENCE_FIRING_ALWAYS : FENCE_FIRING_ORIGIN;
 }
 
 /*
@@ -210,7 +235,7 @@ create_guards(List *members, List *always, Oid function,
  *
  * Protect a table of the caller's. Called again it changes or repairs the
  * protection: missing guards are created, disabled ones enabled, and guards
- * that always fire keep doing so. Writers are kept out meanwhile, so whatever
+ * that once fired always do so again. Writers are kept out meanwhile, so whatever
  * commits afterwards was guarded.
  */
 Datum
@@ -235,6 +260,7 @@ fence_protect(PG_FUNCTION_ARGS)
 
 	rel = fence_target_open(target, ShareRowExclusiveLock);
 	function = fence_guard_function(fcinfo->flinfo->fn_oid);
+	args.firing = declared_firing(rel, function);
 	fence_target_check_kind(rel);
 	fence_target_check_whole(rel, function);
 

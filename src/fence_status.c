@@ -1,6 +1,6 @@
 /*
  * fence_status.c
- *		SQL entries that read one fence: fence_current and fence_status.
+ *		SQL entries that read one fence, or what may start one.
  *
  * Rule: nothing is locked or written, so these work on a standby. What they
  * return is for people and for reconciling; shown back as a token it proves
@@ -15,11 +15,13 @@
 #include "utils/timestamp.h"
 
 #include "fence_param.h"
+#include "fence_prefix.h"
 #include "fence_result.h"
 #include "fence_table.h"
 
 PG_FUNCTION_INFO_V1(fence_current);
 PG_FUNCTION_INFO_V1(fence_status);
+PG_FUNCTION_INFO_V1(lockfence_accepts_external);
 
 static bool
 read_row(FenceString resource, FenceRow *row)
@@ -74,4 +76,18 @@ fence_status(PG_FUNCTION_ARGS)
 		}
 	}
 	return fence_result_end(&result);
+}
+
+/*
+ * lockfence.accepts_external(prefix text) returns boolean
+ *
+ * May a resource with this prefix start with an external token?
+ */
+Datum
+lockfence_accepts_external(PG_FUNCTION_ARGS)
+{
+	FenceState	absent;
+
+	fence_prefix_lookup(fence_param_prefix(fcinfo, 0), &absent);
+	PG_RETURN_BOOL(absent.accepts_external);
 }
