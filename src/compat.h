@@ -11,6 +11,7 @@
 #include "postgres.h"
 
 #include "access/genam.h"
+#include "access/tableam.h"
 #include "catalog/pg_class.h"
 #include "miscadmin.h"
 #include "storage/ipc.h"
@@ -35,15 +36,31 @@
 #define LOCKFENCE_MODULE_MAGIC PG_MODULE_MAGIC
 #endif
 
-/* 18 added the instrumentation argument, which only executor nodes use. */
+/* 18 added instrumentation and 19 flags, which only executor nodes use. */
 static inline IndexScanDesc
 index_beginscan_compat(Relation heap, Relation index, Snapshot snapshot,
 					   int nkeys)
 {
-#if PG_VERSION_NUM >= 180000
+#if PG_VERSION_NUM >= 190000
+	return index_beginscan(heap, index, snapshot, NULL, nkeys, 0, 0);
+#elif PG_VERSION_NUM >= 180000
 	return index_beginscan(heap, index, snapshot, NULL, nkeys, 0);
 #else
 	return index_beginscan(heap, index, snapshot, nkeys, 0);
+#endif
+}
+
+/* 19 takes options; none are wanted. Does not wait for another's lock. */
+static inline TM_Result
+table_tuple_delete_compat(Relation rel, ItemPointer tid, CommandId cid,
+						  Snapshot snapshot, TM_FailureData *failure)
+{
+#if PG_VERSION_NUM >= 190000
+	return table_tuple_delete(rel, tid, cid, 0, snapshot, InvalidSnapshot,
+							  false, failure);
+#else
+	return table_tuple_delete(rel, tid, cid, snapshot, InvalidSnapshot,
+							  false, failure, false);
 #endif
 }
 

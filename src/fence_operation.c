@@ -175,9 +175,9 @@ fence_operation_prune(FenceString prefix, TimestampTz before)
 		{
 			TM_FailureData failure;
 
-			if (table_tuple_delete(heap, &slot->tts_tid, GetCurrentCommandId(true),
-								   SnapshotAny, InvalidSnapshot, false, &failure,
-								   false) == TM_Ok)
+			if (table_tuple_delete_compat(heap, &slot->tts_tid,
+										  GetCurrentCommandId(true),
+										  SnapshotAny, &failure) == TM_Ok)
 				pruned++;
 		}
 	}
