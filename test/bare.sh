@@ -51,9 +51,9 @@ listing()
 	(cd "$CACHE/$ROOT" && find tmp var/tmp dev/shm home root run opt srv \
 		usr/local -xdev ! -path 'root/lockfence/*' ! -path 'home/tester/*' \
 		! -path 'root/.cache*' ! -path 'run/*' ! -path 'usr/local/share/*' \
-		! -path 'usr/local/lib/*' | sort
-	find usr/sbin/policy-rc.d etc/postgresql/* etc/postgresql-common/createcluster.d \
-		2>/dev/null) >"$1"
+		! -path 'usr/local/lib/*' ! -path 'tmp/.*-unix' ! -path root/.ssh | sort
+	find usr/sbin/policy-rc.d etc/postgresql/* \
+		etc/postgresql-common/createcluster.d 2>/dev/null) >"$1"
 }
 
 as_tester=(setpriv --reuid=tester --regid=tester --clear-groups
