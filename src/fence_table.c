@@ -12,8 +12,7 @@
  * commits in between shows them the old version as dead and is not yet among
  * the index entries they collected, so a row that exists all the time is
  * missed. Therefore the scan runs with SnapshotAny and judges each version
- * with HeapTupleSatisfiesUpdate(), in judge_version(); see find_live() for what
- * makes "absent" certain.
+ * with fence_version_judge(); see find_live() for what makes "absent" certain.
  *
  * Rows are locked before they are judged for a write, and written by the
  * functions that catalogs use, never by SQL: ON CONFLICT and row locks of a
@@ -47,6 +46,7 @@
 #include "debug_point.h"
 #include "fence_catalog.h"
 #include "fence_table.h"
+#include "fence_version.h"
 
 struct FenceTable
 {
@@ -115,38 +115,7 @@ take_row(FenceTable *table, FenceRow *row)
 	ExecClearTuple(table->slot);
 }
 
-/*
- * Judge the version in the slot, whose buffer is locked. The server answers
- * "being modified" for as long as anybody still holds a lock on a version,
- * even if its update has committed; such a version is not live any more.
- */
-static TM_Result
-judge_version(HeapTuple tuple, CommandId cid, Buffer buffer)
-{
-	TM_Result	result = HeapTupleSatisfiesUpdate(tuple, cid, buffer);
-	TransactionId updater;
-
-	if (result != TM_BeingModified ||
-		!(tuple->t_data->t_infomask & HEAP_XMAX_IS_MULTI) ||
-		HEAP_XMAX_IS_LOCKED_ONLY(tuple->t_data->t_infomask))
-		return result;
-
-	updater = HeapTupleHeaderGetUpdateXid(tuple->t_data);
-	if (!TransactionIdIsValid(updater) || TransactionIdIsInProgress(updater) ||
-		!TransactionIdDidCommit(updater))
-		return result;
-	return ItemPointerEquals(&tuple->t_self, &tuple->t_data->t_ctid) ?
-		TM_Deleted : TM_Updated;
-}
-
-/* Is this what the latest committed transaction left, or this one? */
-static bool
-is_live(TM_Result result)
-{
-	return result == TM_Ok || result == TM_BeingModified;
-}
-
-/* The same, of the version in the slot. */
+/* Is the version in the slot live? */
 static bool
 slot_is_live(FenceTable *table)
 {
@@ -155,9 +124,9 @@ slot_is_live(FenceTable *table)
 	TM_Result	result;
 
 	LockBuffer(buffer, BUFFER_LOCK_SHARE);
-	result = judge_version(tuple, GetCurrentCommandId(false), buffer);
+	result = fence_version_judge(tuple, GetCurrentCommandId(false), buffer);
 	LockBuffer(buffer, BUFFER_LOCK_UNLOCK);
-	return is_live(result);
+	return fence_version_is_live(result);
 }
 
 /* The resource of the version in the slot, in its buffer. */
@@ -226,7 +195,7 @@ find_live(FenceTable *table, FenceString resource, TransactionId *inserter)
 
 			DEBUG_POINT("fence-probe");
 			LockBuffer(heapbuf, BUFFER_LOCK_SHARE);
-			result = judge_version(tuple, cid, heapbuf);
+			result = fence_version_judge(tuple, cid, heapbuf);
 			if (result == TM_Updated)
 			{
 				xid = HeapTupleHeaderGetUpdateXid(tuple->t_data);
@@ -242,7 +211,7 @@ find_live(FenceTable *table, FenceString resource, TransactionId *inserter)
 			}
 			LockBuffer(heapbuf, BUFFER_LOCK_UNLOCK);
 
-			if (is_live(result))
+			if (fence_version_is_live(result))
 			{
 				if (before)
 					UnregisterSnapshot(before);
