@@ -24,8 +24,8 @@ use PostgreSQL::Test::Utils;
 use Test::More;
 use Time::HiRes qw(time);
 
-our @EXPORT = qw(fence_node session run_scripts run_together script errors_by_code
-  order_violations milliseconds);
+our @EXPORT = qw(fence_node session run_scripts run_together start_scripts script
+  errors_by_code order_violations milliseconds);
 
 # A server with the extension in database postgres.
 sub fence_node
@@ -73,8 +73,9 @@ sub script
 	return $file;
 }
 
-# Start psql for each file.  It writes errors to a file of its own, because
-# nobody empties a pipe of the others while one is waited for.
+# Start psql for each file; the caller must call finish() on what is returned.
+# Errors go to FILE.err, because nobody empties a pipe while another psql is
+# waited for.
 sub start_scripts
 {
 	my ($node, @files) = @_;
