@@ -16,6 +16,29 @@ PGFILEDESC = "lockfence - fencing tokens and leases"
 
 PG_CPPFLAGS = -DLOCKFENCE_VERSION='"$(EXTVERSION)"'
 
+# Leases of Redis: WITH_REDIS=yes needs hiredis, =no builds without, =auto asks
+# pkg-config.  TLS to Redis comes with OpenSSL, in the same way.
+WITH_REDIS ?= auto
+PKG_CONFIG ?= pkg-config
+found = $(shell $(PKG_CONFIG) --exists $(1) 2>/dev/null && echo yes)
+ifeq ($(WITH_REDIS),auto)
+override WITH_REDIS := $(or $(call found,hiredis),no)
+endif
+ifeq ($(WITH_REDIS),yes)
+ifneq ($(call found,hiredis),yes)
+$(error WITH_REDIS=yes, but $(PKG_CONFIG) does not find hiredis)
+endif
+OBJS := $(filter-out src/redis_stub.o,$(OBJS))
+REDIS_LIBS := hiredis $(if $(call found,openssl),openssl)
+PG_CPPFLAGS += -DLOCKFENCE_WITH_REDIS $(shell $(PKG_CONFIG) --cflags $(REDIS_LIBS)) \
+	$(if $(filter openssl,$(REDIS_LIBS)),-DLOCKFENCE_WITH_TLS)
+SHLIB_LINK = $(shell $(PKG_CONFIG) --libs $(REDIS_LIBS))
+else ifeq ($(WITH_REDIS),no)
+OBJS := $(filter-out $(patsubst %,src/redis_%.o,check conn fence lease link reply route tls),$(OBJS))
+else
+$(error WITH_REDIS is $(WITH_REDIS), it can be yes, no or auto)
+endif
+
 # Golden files are in expected/ and test/isolation/expected/.  From 16 on
 # pg_regress looks for them in one directory only, the current one if not told.
 REGRESS := $(patsubst test/sql/%.sql,%,$(sort $(wildcard test/sql/*.sql)))

@@ -227,6 +227,28 @@ CREATE VIEW lockfence.leases AS
 COMMENT ON VIEW lockfence.leases IS 'leases that were granted and not released, live or expired';
 
 --
+-- Leases of Redis
+--
+
+CREATE FUNCTION lockfence.redis_validator(options text[], catalog oid)
+RETURNS void
+AS 'MODULE_PATHNAME', 'lockfence_redis_validator' LANGUAGE C VOLATILE PARALLEL UNSAFE;
+COMMENT ON FUNCTION lockfence.redis_validator(text[], oid) IS
+    'checks the options of Redis servers and of user mappings for them';
+
+CREATE FOREIGN DATA WRAPPER lockfence_redis VALIDATOR lockfence.redis_validator;
+COMMENT ON FOREIGN DATA WRAPPER lockfence_redis IS
+    'servers of this wrapper are Redis lease authorities; no foreign tables';
+
+CREATE FUNCTION @extschema@.fence_redis_check(
+    server name,
+    OUT severity text, OUT problem text, OUT remedy text)
+RETURNS SETOF record
+AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE PARALLEL UNSAFE;
+COMMENT ON FUNCTION @extschema@.fence_redis_check(name) IS
+    'what is found about a Redis server that could cost leases; no row if nothing is';
+
+--
 -- Forgetting
 --
 
@@ -567,6 +589,8 @@ REVOKE ALL ON FUNCTION @extschema@.fence_acquire_all(text[], text, interval, int
 REVOKE ALL ON FUNCTION @extschema@.fence_renew(text, bigint, text, interval) FROM PUBLIC;
 REVOKE ALL ON FUNCTION @extschema@.fence_release(text, bigint, text, name) FROM PUBLIC;
 REVOKE ALL ON FUNCTION @extschema@.fence_issue(text, text) FROM PUBLIC;
+REVOKE ALL ON FUNCTION @extschema@.fence_redis_check(name) FROM PUBLIC;
+REVOKE ALL ON FUNCTION lockfence.redis_validator(text[], oid) FROM PUBLIC;
 REVOKE ALL ON FUNCTION @extschema@.fence_prune(text, interval, boolean, bigint) FROM PUBLIC;
 REVOKE ALL ON FUNCTION @extschema@.fence_prune_operations(text, interval) FROM PUBLIC;
 REVOKE ALL ON FUNCTION @extschema@.fence_new_epoch(bigint) FROM PUBLIC;

@@ -13,6 +13,7 @@
 #include "access/genam.h"
 #include "access/tableam.h"
 #include "catalog/pg_class.h"
+#include "catalog/pg_foreign_server.h"
 #include "miscadmin.h"
 #include "storage/ipc.h"
 #include "storage/lwlock.h"
@@ -73,6 +74,17 @@ object_ownercheck_compat(Oid classid, Oid objectid, Oid roleid)
 #else
 	Assert(classid == RelationRelationId);
 	return pg_class_ownercheck(objectid, roleid);
+#endif
+}
+
+/* The same for a right on a foreign server. */
+static inline AclResult
+foreign_server_aclcheck_compat(Oid serverid, Oid roleid, AclMode mode)
+{
+#if PG_VERSION_NUM >= 160000
+	return object_aclcheck(ForeignServerRelationId, serverid, roleid, mode);
+#else
+	return pg_foreign_server_aclcheck(serverid, roleid, mode);
 #endif
 }
 
@@ -194,6 +206,34 @@ register_tranche_compat(int tranche, const char *name)
 {
 #if PG_VERSION_NUM < 190000
 	LWLockRegisterTranche(tranche, name);
+#endif
+}
+
+static inline uint32
+wait_event_redis_connect_compat(void)
+{
+#if PG_VERSION_NUM >= 170000
+	static uint32 event = 0;
+
+	if (event == 0)
+		event = WaitEventExtensionNew("LockfenceRedisConnect");
+	return event;
+#else
+	return PG_WAIT_EXTENSION;
+#endif
+}
+
+static inline uint32
+wait_event_redis_reply_compat(void)
+{
+#if PG_VERSION_NUM >= 170000
+	static uint32 event = 0;
+
+	if (event == 0)
+		event = WaitEventExtensionNew("LockfenceRedisReply");
+	return event;
+#else
+	return PG_WAIT_EXTENSION;
 #endif
 }
 

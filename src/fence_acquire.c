@@ -22,6 +22,7 @@
 #include "fence_stats.h"
 #include "fence_take.h"
 #include "fence_wakeup.h"
+#include "redis_fence.h"
 
 PG_FUNCTION_INFO_V1(fence_acquire);
 PG_FUNCTION_INFO_V1(fence_acquire_all);
@@ -72,14 +73,48 @@ set_held(FenceResult *result, const FenceGrant *grant)
 	fence_result_cstring(result, REASON, grant->obstacle.reason);
 }
 
+/* The whole call, where a Redis server grants the lease. */
+static void
+acquire_from_redis(FenceResult *result, const FenceClaim *claim, int64 limit)
+{
+	FenceWait	wait;
+	RedisFence	fence;
+
+	/* What happens in Redis wakes nobody here. */
+	fence_wait_begin(&wait, limit, NULL);
+	switch (redis_fence_acquire(claim, &wait, &fence))
+	{
+		case REDIS_FENCE_GRANTED:
+			fence.grant.row.expires_at = GetCurrentTimestamp() + fence.valid_for;
+			set_granted(result, &fence.grant.row, fence.grant.how, fence.valid_for);
+			return;
+		case REDIS_FENCE_HELD:
+			fence_count(FENCE_COUNT_HELD);
+			fence_result_cstring(result, STATUS, "held");
+			fence_result_string(result, HELD_BY, fence.held_by);
+			if (fence.retry_after >= 0)
+				fence_result_usecs(result, RETRY_AFTER, fence.retry_after);
+			break;
+		case REDIS_FENCE_UNKNOWN:
+			fence_count(FENCE_COUNT_UNKNOWN);
+			fence_result_cstring(result, STATUS, "unknown");
+			break;
+		default:
+			fence_count(FENCE_COUNT_REFUSED);
+			fence_result_cstring(result, STATUS, "refused");
+			break;
+	}
+	fence_result_cstring(result, REASON, fence.reason);
+}
+
 /*
  * fence_acquire(resource text, holder text, ttl interval, wait interval,
  *				 authority name)
  *
- * One row: granted, or held with the reason once the wait is over. Raises
- * 25006 where nothing can be written, what fence_take_look() and
- * fence_take_write() raise, and the sequence's error when there are no tokens
- * any more.
+ * One row: granted, or held with the reason once the wait is over; from Redis
+ * also refused or unknown. Raises 25006 where nothing can be written, what
+ * fence_take_look(), fence_take_write() and redis_fence_acquire() raise, and
+ * the sequence's error when there are no tokens any more.
  */
 Datum
 fence_acquire(PG_FUNCTION_ARGS)
@@ -98,6 +133,12 @@ fence_acquire(PG_FUNCTION_ARGS)
 	limit = fence_param_wait(fcinfo, 3);
 	claim.authority = fence_param_authority(fcinfo, 4, false);
 	prevent_unless_writable("fence_acquire()");
+	if (strcmp(claim.authority, FENCE_AUTHORITY_POSTGRES) != 0)
+	{
+		fence_result_begin(&result, fcinfo, COLUMNS);
+		acquire_from_redis(&result, &claim, limit);
+		return fence_result_end(&result);
+	}
 	fence_wait_begin(&wait, limit, fence_wakeup_channel(claim.resource));
 
 	table = fence_table_open(RowExclusiveLock);

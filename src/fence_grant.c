@@ -59,6 +59,7 @@ static const Right rights[] = {
 	{OPERATOR, false, "EXECUTE ON FUNCTION", "fence_accept_external(text, boolean)"},
 	{OPERATOR, false, "EXECUTE ON FUNCTION", "fence_adopt(text)"},
 	{OPERATOR, false, "EXECUTE ON FUNCTION", "fence_override(text, bigint)"},
+	{OPERATOR, false, "EXECUTE ON FUNCTION", "fence_redis_check(name)"},
 	{OPERATOR, false, "EXECUTE ON FUNCTION", "fence_prune(text, interval, boolean, bigint)"},
 	{OPERATOR, false, "EXECUTE ON FUNCTION", "fence_prune_operations(text, interval)"},
 	{OPERATOR, false, "EXECUTE ON FUNCTION", "fence_new_epoch(bigint)"},

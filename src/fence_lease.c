@@ -22,6 +22,8 @@
 #include "fence_result.h"
 #include "fence_stats.h"
 #include "fence_wakeup.h"
+#include "redis_fence.h"
+#include "redis_server.h"
 
 PG_FUNCTION_INFO_V1(fence_renew);
 PG_FUNCTION_INFO_V1(fence_release);
@@ -52,12 +54,20 @@ renewable(const FenceRow *row, int64 token, FenceString holder)
 		fence_row_live(row, GetCurrentTimestamp());
 }
 
+/* The row's lease is one of a Redis server. */
+static bool
+from_redis(const FenceRow *row)
+{
+	return row->has_lease && !fence_row_leased_by(row, FENCE_AUTHORITY_POSTGRES);
+}
+
 /*
  * fence_renew(resource text, token bigint, holder text, ttl interval)
  *
- * One row: renewed with the new end, or lost. A lease that has expired is
- * lost even if nobody has taken it since. Raises 25006 where nothing can be
- * written.
+ * One row: renewed with the new end, or lost, or unknown if Redis cannot be
+ * asked; the lease then ends when it would have ended. A lease that has
+ * expired is lost even if nobody has taken it since. Raises 25006 where
+ * nothing can be written, and what redis_fence_renew() raises.
  */
 Datum
 fence_renew(PG_FUNCTION_ARGS)
@@ -73,16 +83,27 @@ fence_renew(PG_FUNCTION_ARGS)
 	FenceTable *table;
 	FenceRow	row;
 	FenceResult result;
-	bool		renewed;
+	RedisFenceStatus status = REDIS_FENCE_LOST;
+	RedisTerm	term;
+	bool		by_redis;
 
 	prevent_unless_writable("fence_renew()");
 
 	table = fence_table_open(RowExclusiveLock);
 	(void) fence_table_read(table, resource, &row);
-	renewed = renewable(&row, token, holder) &&
-		fence_table_lock(table, resource, LockTupleNoKeyExclusive, &row) == FENCE_LOCKED &&
-		renewable(&row, token, holder);
-	if (renewed)
+	by_redis = renewable(&row, token, holder) && from_redis(&row);
+	if (by_redis)
+		status = redis_fence_renew(row.authority_data, resource, holder, ttl, &term);
+	else if (renewable(&row, token, holder))
+		status = REDIS_FENCE_GRANTED;
+
+	if (status == REDIS_FENCE_GRANTED &&
+		!(fence_table_lock(table, resource, LockTupleNoKeyExclusive, &row) == FENCE_LOCKED &&
+		  renewable(&row, token, holder)))
+		status = REDIS_FENCE_LOST;
+	if (status == REDIS_FENCE_GRANTED && by_redis)
+		ttl = Max(redis_fence_left(&term), 0);
+	if (status == REDIS_FENCE_GRANTED)
 	{
 		row.renewed_at = GetCurrentTimestamp();
 		row.expires_at = row.renewed_at + ttl;
@@ -90,10 +111,13 @@ fence_renew(PG_FUNCTION_ARGS)
 	}
 	fence_table_close(table);
 
-	fence_count(renewed ? FENCE_COUNT_RENEWED : FENCE_COUNT_LOST);
+	fence_count(status == REDIS_FENCE_GRANTED ? FENCE_COUNT_RENEWED :
+				status == REDIS_FENCE_LOST ? FENCE_COUNT_LOST : FENCE_COUNT_RENEW_UNKNOWN);
 	fence_result_begin(&result, fcinfo, COLUMNS);
-	fence_result_cstring(&result, STATUS, renewed ? "renewed" : "lost");
-	if (renewed)
+	fence_result_cstring(&result, STATUS,
+						 status == REDIS_FENCE_GRANTED ? "renewed" :
+						 status == REDIS_FENCE_LOST ? "lost" : "unknown");
+	if (status == REDIS_FENCE_GRANTED)
 	{
 		fence_result_time(&result, EXPIRES_AT, row.expires_at);
 		fence_result_usecs(&result, VALID_FOR, ttl);
@@ -104,9 +128,11 @@ fence_renew(PG_FUNCTION_ARGS)
 /*
  * fence_release(resource text, token bigint, holder text, authority name)
  *
- * 'released', or 'not_held' with nothing changed. A lease that has expired can
- * be released until somebody takes it: the next acquire then need not
- * reconcile. Raises 25006 where nothing can be written.
+ * 'released', or 'not_held' with nothing changed, or 'unknown' if Redis cannot
+ * be asked. A lease that has expired can be released until somebody takes it:
+ * the next acquire then need not reconcile. Redis goes first, since it is never
+ * asked with the fence locked. Raises 25006 where nothing can be written, and
+ * what redis_fence_release() raises.
  */
 Datum
 fence_release(PG_FUNCTION_ARGS)
@@ -117,14 +143,32 @@ fence_release(PG_FUNCTION_ARGS)
 	const char *authority = fence_param_authority(fcinfo, 3, true);
 	FenceTable *table;
 	FenceRow	row;
+	RedisFenceStatus in_redis = REDIS_FENCE_LOST;
 	bool		released;
 
 	prevent_unless_writable("fence_release()");
+	if (authority != NULL && strcmp(authority, FENCE_AUTHORITY_POSTGRES) != 0)
+		(void) redis_server_get(authority);
 
 	table = fence_table_open(RowExclusiveLock);
 	(void) fence_table_read(table, resource, &row);
-	released = is_generation(&row, token, holder) &&
-		(authority == NULL || row.has_lease) &&
+	released = is_generation(&row, token, holder);
+	if (released && authority != NULL)
+		released = fence_row_leased_by(&row, authority);
+	else if (released && from_redis(&row))
+		authority = pstrdup(row.authority_data);
+
+	/* Without a token the lease may be one that the fence never heard of. */
+	if (authority != NULL && strcmp(authority, FENCE_AUTHORITY_POSTGRES) != 0 &&
+		(released || token == 0))
+		in_redis = redis_fence_release(authority, resource, holder);
+	if (in_redis == REDIS_FENCE_UNKNOWN)
+	{
+		fence_table_close(table);
+		PG_RETURN_TEXT_P(cstring_to_text("unknown"));
+	}
+
+	released = released &&
 		fence_table_lock(table, resource, LockTupleExclusive, &row) == FENCE_LOCKED &&
 		is_generation(&row, token, holder);
 	if (released)
@@ -142,6 +186,7 @@ fence_release(PG_FUNCTION_ARGS)
 	}
 	fence_table_close(table);
 
+	released |= in_redis == REDIS_FENCE_GRANTED;
 	PG_RETURN_TEXT_P(cstring_to_text(released ? "released" : "not_held"));
 }
 

@@ -306,24 +306,17 @@ fence_param_bool(FunctionCallInfo fcinfo, int n, const char *what)
 /*
  * fence_param_authority
  *
- * Name of the lease authority, or NULL where the function allows it. This
- * database itself is the only one.
+ * Name of the lease authority, or NULL where the function allows it: this
+ * database itself or a Redis server, which is looked up by redis_server.c.
  */
 const char *
 fence_param_authority(FunctionCallInfo fcinfo, int n, bool optional)
 {
-	const char *authority;
-
 	if (PG_ARGISNULL(n))
 	{
 		if (!optional)
 			reject_null("authority");
 		return NULL;
 	}
-	authority = NameStr(*PG_GETARG_NAME(n));
-	if (strcmp(authority, FENCE_AUTHORITY_POSTGRES) != 0)
-		ereport(ERROR,
-				(errcode(ERRCODE_UNDEFINED_OBJECT),
-				 errmsg("lease authority \"%s\" does not exist", authority)));
-	return authority;
+	return NameStr(*PG_GETARG_NAME(n));
 }

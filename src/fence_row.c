@@ -172,3 +172,11 @@ fence_row_live(const FenceRow *row, TimestampTz now)
 	return row->found && row->has_lease && !row->released &&
 		row->expires_at > now;
 }
+
+/* fence_row_leased_by: is its lease, live or not, one of this authority? */
+bool
+fence_row_leased_by(const FenceRow *row, const char *authority)
+{
+	return row->found && row->has_lease &&
+		strcmp(row->authority_data, authority) == 0;
+}

@@ -71,5 +71,6 @@ extern void fence_row_raise(FenceRow *row, int64 token, bool issued,
 							FenceString holder);
 extern void fence_row_state(const FenceRow *row, FenceState *state);
 extern bool fence_row_live(const FenceRow *row, TimestampTz now);
+extern bool fence_row_leased_by(const FenceRow *row, const char *authority);
 
 #endif							/* FENCE_ROW_H */

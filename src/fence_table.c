@@ -20,8 +20,7 @@
  * Each write is followed by CommandCounterIncrement(), so that the
  * transaction's next look finds it.
  *
- * Rights are not checked here: the callers are functions whose EXECUTE right
- * decides, and workers have none on the table.
+ * Rights are not checked here: the callers' EXECUTE right decides.
  */
 #include "postgres.h"
 
@@ -45,6 +44,7 @@
 #include "compat.h"
 #include "debug_point.h"
 #include "fence_catalog.h"
+#include "fence_hold.h"
 #include "fence_table.h"
 #include "fence_version.h"
 
@@ -282,6 +282,8 @@ lock_version(FenceTable *table, ItemPointerData tid, LockTupleMode mode,
 	switch (result)
 	{
 		case TM_Ok:
+			if (mode != LockTupleKeyShare)
+				fence_hold_note();
 			return FENCE_LOCKED;
 		case TM_WouldBlock:
 			return FENCE_WOULD_BLOCK;
@@ -416,6 +418,7 @@ fence_table_insert(FenceTable *table, FenceString resource, FenceRow *row)
 
 	CatalogTupleInsert(table->heap, tuple);
 	row->tid = tuple->t_self;
+	fence_hold_note();
 	heap_freetuple(tuple);
 	CommandCounterIncrement();
 	fence_table_unlock_absent(table, resource);
