@@ -16,7 +16,8 @@ PG_FUNCTION_INFO_V1(fence_check);
 /*
  * fence_check(resource text, token bigint, holder text) returns boolean
  *
- * True, or the error of the refusal; see fence_admit().
+ * True, or the error of the refusal; see fence_admit(). Called once more at
+ * the end, it has the commit check run before whatever the transaction used.
  */
 Datum
 fence_check(PG_FUNCTION_ARGS)
@@ -27,5 +28,6 @@ fence_check(PG_FUNCTION_ARGS)
 	offer.token = fence_param_token(fcinfo, 1);
 	offer.holder = fence_param_optional_holder(fcinfo, 2);
 	(void) fence_admit(&offer);
+	fence_session_to_front();
 	PG_RETURN_BOOL(true);
 }

@@ -7,7 +7,7 @@
  * for all refusals, since log readers parse it:
  *
  *	Offered token T [of holder "H"] for resource "R"; the fence is F
- *	[of holder "G"]; [table "S.T";] at statement|commit.
+ *	[of holder "G"][, released]; [table "S.T";] at statement|commit.
  *
  * with "none" for a token that was not shown or a fence that is not there.
  */
@@ -70,6 +70,8 @@ refusal_detail(const FenceRefusal *refusal)
 	appendStringInfo(&buf, " for resource \"%.*s\"; the fence is ",
 					 refusal->resource.len, refusal->resource.data);
 	append_token(&buf, refusal->fence, refusal->fence_holder);
+	if (refusal->fence_released)
+		appendStringInfoString(&buf, ", released");
 	if (target != NULL)
 		appendStringInfo(&buf, "; table \"%s\"", target);
 	appendStringInfo(&buf, "; at %s.",

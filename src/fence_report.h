@@ -22,6 +22,7 @@ typedef struct FenceRefusal
 	FenceString holder;			/* as offered */
 	int64		fence;			/* 0 when there is none */
 	FenceString fence_holder;
+	bool		fence_released;
 	Oid			target;			/* the table, or InvalidOid */
 	bool		observed;		/* log it and go on */
 } FenceRefusal;

@@ -8,9 +8,9 @@
  *
  * The commit check runs as a transaction callback before commit and before
  * prepare. Callbacks run newest first, so the first admission of each
- * transaction moves this one to the front: before those of modules that
- * publish to other servers. It locks fences in byte order of their resources,
- * the order of everything that locks several.
+ * transaction, and each fence_check, moves this one to the front: before those
+ * of modules that publish to other servers. It locks fences in byte order of
+ * their resources, the order of everything that locks several.
  */
 #include "postgres.h"
 
@@ -33,21 +33,43 @@ static bool session_checked = false;	/* the commit check has run */
 
 static void xact_callback(XactEvent event, void *arg);
 
+/*
+ * fence_session_init
+ *
+ * Called by _PG_init. This registration stays where it is: it checks what
+ * another module's callback may admit when ours at the front has already run.
+ */
+void
+fence_session_init(void)
+{
+	RegisterXactCallback(xact_callback, NULL);
+}
+
+/*
+ * fence_session_to_front
+ *
+ * Let the commit check run before callbacks registered up to now. A module
+ * that registers its own later in the transaction would run before it.
+ */
+void
+fence_session_to_front(void)
+{
+	static bool in_list = false;
+
+	if (in_list)
+		UnregisterXactCallback(xact_callback, &in_list);
+	in_list = false;
+	RegisterXactCallback(xact_callback, &in_list);
+	in_list = true;
+}
+
 /* Remember an admission; the first of a transaction moves the callback up. */
 static void
 record(FenceString resource, bool observed, int64 token, Oid target,
 	   const ItemPointerData *fence)
 {
-	static bool registered = false;
-
 	if (!fence_admission_any())
-	{
-		if (registered)
-			UnregisterXactCallback(xact_callback, NULL);
-		registered = false;
-		RegisterXactCallback(xact_callback, NULL);
-		registered = true;
-	}
+		fence_session_to_front();
 	fence_admission_record(resource, observed, token, target, fence);
 	if (!observed)
 		fence_activity_show(resource, token);
@@ -79,6 +101,7 @@ refuse(FenceVerdict verdict, FencePlace place, const FenceOffer *offer,
 	{
 		refusal.fence = state->token;
 		refusal.fence_holder = state->holder;
+		refusal.fence_released = state->released;
 	}
 	refusal.target = offer->target;
 	refusal.observed = offer->observe;

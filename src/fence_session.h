@@ -17,6 +17,9 @@ typedef struct FenceOffer
 	bool		observe;		/* log a violation instead of raising it */
 } FenceOffer;
 
+extern void fence_session_init(void);
+extern void fence_session_to_front(void);
+
 extern bool fence_admit(const FenceOffer *offer);
 extern bool fence_admitted(FenceString resource, bool observe, int64 *token);
 

@@ -2,8 +2,9 @@
  * lockfence.c
  *		Module magic and start-up.
  *
- * Rule: nothing is set up here that a session without fences would pay for;
- * callbacks are registered on first use by the files that need them.
+ * Rule: nothing is set up here that a session without fences would pay for.
+ * Callbacks are registered on first use by the files that need them, but for
+ * the last line of the commit check.
  */
 #include "postgres.h"
 
@@ -14,6 +15,7 @@
 #include "debug_point.h"
 #include "fence_activity.h"
 #include "fence_journal.h"
+#include "fence_session.h"
 #include "fence_shared.h"
 
 LOCKFENCE_MODULE_MAGIC;
@@ -29,5 +31,6 @@ _PG_init(void)
 	fence_activity_init();
 	fence_journal_init();
 	MarkGUCPrefixReserved("lockfence");
+	fence_session_init();
 	fence_shared_preload();
 }
