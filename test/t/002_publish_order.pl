@@ -111,6 +111,17 @@ is( attempt(1, [], $admit{'fence_check'}, $publish),
 	'LF001, 1 arrived',
 	'limit: foreign module first used after the first admission');
 
+# It is closed by showing the token once more, to fence_check, at the end.
+# Mutant: fence_check() without fence_session_to_front().
+my $again = session($node);
+$node->safe_psql('postgres', "SELECT fence_check('again', 1)");
+$again->ask("BEGIN; SELECT fence_check('again', 1); INSERT INTO far VALUES ('again')");
+$again->ask("SELECT fence_check('again', 1)");
+$node->safe_psql('postgres', "SELECT fence_check('again', 2)");
+is($again->try('COMMIT'), 'LF001', 'shown once more at the end: stale');
+is(arrived('again'), 0, 'and nothing was published');
+$again->quit;
+
 # One such transaction does not spoil the next one.
 my $s = session($node);
 $node->safe_psql('postgres', "SELECT fence_check('limit', 1)");
