@@ -67,7 +67,8 @@ INSERT INTO guard_arguments VALUES
     (16, '''g:{tok}'', ''tok'''),
     (17, 'repeat');
 CREATE FUNCTION pg_temp.try_guard(n int, arguments text)
-RETURNS TABLE (error text, resource text, token_column name, present text, mode text)
+RETURNS TABLE (error text, resource text, token_column name, present text, mode text,
+               firing text)
 LANGUAGE plpgsql AS $$
 BEGIN
     PERFORM pg_temp.guard('BEFORE INSERT OR UPDATE OR DELETE', arguments);
