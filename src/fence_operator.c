@@ -55,16 +55,6 @@ fence_bypass(PG_FUNCTION_ARGS)
 	PG_RETURN_VOID();
 }
 
-static void
-require_shared_memory(void)
-{
-	if (fence_shared() == NULL)
-		ereport(ERROR,
-				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
-				 errmsg("lockfence has no shared memory in this server"),
-				 errhint(FENCE_NO_SHARED_MEMORY_HINT)));
-}
-
 /*
  * fence_evict(resource text) returns integer
  *
@@ -81,7 +71,7 @@ fence_evict(PG_FUNCTION_ARGS)
 	FenceRow	row;
 	int			evicted = 0;
 
-	require_shared_memory();
+	(void) fence_shared_needed();
 	fence_stats_begin();
 
 	table = fence_table_open(AccessShareLock);
@@ -111,7 +101,7 @@ fence_evict(PG_FUNCTION_ARGS)
 Datum
 fence_stats_reset(PG_FUNCTION_ARGS)
 {
-	require_shared_memory();
+	(void) fence_shared_needed();
 	(void) fence_stats_reset_counters();
 	PG_RETURN_VOID();
 }

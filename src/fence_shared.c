@@ -136,3 +136,19 @@ fence_shared(void)
 	}
 	return shared;
 }
+
+/* fence_shared_needed: likewise, but 55000 if there is none */
+FenceShared *
+fence_shared_needed(void)
+{
+	FenceShared *found = fence_shared();
+
+	if (found == NULL)
+		ereport(ERROR,
+				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+				 errmsg("lockfence has no shared memory in this session"),
+				 LOCKFENCE_NAMED_SEGMENTS ?
+				 errhint("The server log says why.") :
+				 errhint("Add \"lockfence\" to shared_preload_libraries and restart the server. Tokens are enforced without it.")));
+	return found;
+}

@@ -109,7 +109,7 @@ typedef struct FenceRejection
  */
 typedef struct FenceActivity
 {
-	pg_atomic_uint32 owner;		/* pid, or PREPARED; 0: free */
+	pg_atomic_uint32 owner;		/* pid, or one of those below; 0: free */
 	pg_atomic_uint32 changes;
 	TransactionId xid;			/* of a prepared transaction */
 	Oid			database;
@@ -120,6 +120,7 @@ typedef struct FenceActivity
 } FenceActivity;
 
 #define FENCE_ACTIVITY_PREPARED	PG_UINT32_MAX
+#define FENCE_ACTIVITY_TAKEN	(PG_UINT32_MAX - 1) /* shows nothing yet */
 
 typedef struct FenceShared
 {
@@ -135,12 +136,9 @@ typedef struct FenceShared
 	ConditionVariable channels[FENCE_WAIT_CHANNELS];
 } FenceShared;
 
-/* For errors of what needs it. */
-#define FENCE_NO_SHARED_MEMORY_HINT \
-	"Before PostgreSQL 17, add \"lockfence\" to shared_preload_libraries and restart the server. From 17 on, the server log says what went wrong."
-
 extern void fence_shared_preload(void);
 extern FenceShared *fence_shared(void);
+extern FenceShared *fence_shared_needed(void);
 
 /* fence_text_set: keep a copy of a string that is short enough already */
 static inline void

@@ -9,8 +9,22 @@
 
 /* Counted here until the transaction ends; see fence_stats.c. */
 extern uint64 fence_stats_pending[FENCE_COUNTERS];
+extern bool fence_stats_begun;	/* in this transaction */
 
-extern void fence_stats_begin(void);
+extern void fence_stats_begin_slowly(void);
+
+/*
+ * fence_stats_begin
+ *
+ * Called where a transaction first meets lockfence, and may be called again.
+ * The first call of a backend looks for the shared memory.
+ */
+static inline void
+fence_stats_begin(void)
+{
+	if (unlikely(!fence_stats_begun))
+		fence_stats_begin_slowly();
+}
 
 /* fence_count: one more; fence_stats_begin() was called in the transaction */
 static inline void

@@ -12,8 +12,10 @@
 
 #include "catalog/pg_authid.h"
 #include "catalog/pg_type.h"
+#include "commands/dbcommands.h"
 #include "fmgr.h"
 #include "funcapi.h"
+#include "mb/pg_wchar.h"
 #include "miscadmin.h"
 #include "utils/acl.h"
 #include "utils/builtins.h"
@@ -30,15 +32,6 @@ PG_FUNCTION_INFO_V1(lockfence_stats);
 PG_FUNCTION_INFO_V1(lockfence_rejections);
 PG_FUNCTION_INFO_V1(lockfence_activity);
 
-static void
-no_shared_memory(void)
-{
-	ereport(ERROR,
-			(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
-			 errmsg("lockfence has no shared memory in this server"),
-			 errhint(FENCE_NO_SHARED_MEMORY_HINT)));
-}
-
 static bool
 may_see(Oid role)
 {
@@ -54,8 +47,14 @@ lockfence_stats(PG_FUNCTION_ARGS)
 	uint64		counters[FENCE_COUNTERS];
 	TimestampTz since;
 
+	(void) fence_shared_needed();
 	if (!fence_stats_read(counters, &since))
-		no_shared_memory();
+		ereport(ERROR,
+				(errcode(ERRCODE_CONFIGURATION_LIMIT_EXCEEDED),
+				 errmsg("database \"%s\" is not counted",
+						get_database_name(MyDatabaseId)),
+				 errdetail("%d databases of this server are counted already.",
+						   FENCE_MAX_DATABASES)));
 	fence_result_begin(&result, fcinfo, FENCE_COUNTERS + 1);
 	for (int i = 0; i < FENCE_COUNTERS; i++)
 		fence_result_int64(&result, i, (int64) counters[i]);
@@ -63,10 +62,18 @@ lockfence_stats(PG_FUNCTION_ARGS)
 	return fence_result_end(&result);
 }
 
+/* A text that may come from a database with another encoding. */
 static Datum
-text_datum(const FenceText *text)
+text_datum(const FenceText *kept)
 {
-	return PointerGetDatum(cstring_to_text_with_len(text->data, text->len));
+	text	   *result = cstring_to_text_with_len(kept->data, kept->len);
+	char	   *data = VARDATA(result);
+
+	if (!pg_verifymbstr(data, kept->len, true))
+		for (int i = 0; i < kept->len; i++)
+			if (IS_HIGHBIT_SET(data[i]))
+				data[i] = '?';
+	return PointerGetDatum(result);
 }
 
 /* The refusals that are kept, oldest first. */
@@ -82,9 +89,8 @@ lockfence_rejections(PG_FUNCTION_ARGS)
 	FenceRejection *journal;
 	int			count;
 
+	(void) fence_shared_needed();
 	journal = fence_journal_read(&count);
-	if (journal == NULL)
-		no_shared_memory();
 	InitMaterializedSRF(fcinfo, 0);
 	for (int i = 0; i < count; i++)
 	{
@@ -129,6 +135,34 @@ lockfence_rejections(PG_FUNCTION_ARGS)
 	return (Datum) 0;
 }
 
+/*
+ * Would the transaction behind an admission fail at its commit? Its own raise,
+ * not committed yet, leaves the fence below its token, or none at all. That is
+ * told from an administrator's override by who has changed the row.
+ */
+static bool
+is_stale(FenceTable *table, FenceString resource, int64 token, FenceRow *row)
+{
+	FenceState	state;
+	FenceBlocker blocker;
+	FenceVerdict verdict = FENCE_ACCEPT;
+
+	/* The raise may be committed between reading and asking who did it. */
+	for (int look = 0; look < 2; look++)
+	{
+		if (!fence_table_read(table, resource, row))
+			return !TransactionIdIsValid(row->inserter);
+		fence_row_state(row, &state);
+		verdict = fence_judge_commit(&state, token);
+		if (verdict != FENCE_UNISSUED)
+			break;
+		fence_table_blocker(table, row, &blocker);
+		if (TransactionIdIsValid(blocker.xid) && !blocker.committing)
+			return false;
+	}
+	return verdict != FENCE_ACCEPT;
+}
+
 /* Admissions of open and prepared transactions in this database. */
 Datum
 lockfence_activity(PG_FUNCTION_ARGS)
@@ -140,8 +174,7 @@ lockfence_activity(PG_FUNCTION_ARGS)
 	ReturnSetInfo *rsinfo = (ReturnSetInfo *) fcinfo->resultinfo;
 	FenceTable *table;
 
-	if (fence_shared() == NULL)
-		no_shared_memory();
+	(void) fence_shared_needed();
 	InitMaterializedSRF(fcinfo, 0);
 	table = fence_table_open(AccessShareLock);
 	for (int place = 0; place < FENCE_MAX_ACTIVITY; place++)
@@ -163,16 +196,18 @@ lockfence_activity(PG_FUNCTION_ARGS)
 		if (may_see(copy.role))
 		{
 			FenceRow	row;
-			FenceState	state = {0};
+			bool		stale = is_stale(table, fence_text_get(&copy.resource),
+										 copy.token, &row);
 
-			if (fence_table_read(table, fence_text_get(&copy.resource), &row))
-				fence_row_state(&row, &state);
+			/* What has ended meanwhile was not stale. */
+			if (stale && !fence_activity_still(place, &copy))
+				continue;
 			nulls[RESOURCE] = nulls[TOKEN] = nulls[STALE] = false;
 			values[RESOURCE] = text_datum(&copy.resource);
 			values[TOKEN] = Int64GetDatum(copy.token);
 			nulls[FENCE] = !row.found;
 			values[FENCE] = row.found ? Int64GetDatum(row.token) : (Datum) 0;
-			values[STALE] = BoolGetDatum(fence_judge_commit(&state, copy.token) != FENCE_ACCEPT);
+			values[STALE] = BoolGetDatum(stale);
 		}
 		tuplestore_putvalues(rsinfo->setResult, rsinfo->setDesc, values, nulls);
 	}
