@@ -5,12 +5,15 @@
  * Rules: each place has one owner at a time, which took it with an atomic
  * exchange; nobody waits for anybody. An owner that changes a place makes its
  * change count odd before and even after; a reader that sees an odd or a
- * changed count copies again. The places of a transaction are given back when
- * it ends, or stay in the name of its transaction id when it is prepared, and
- * are free once that is no longer running.
+ * changed count copies again. A place bears its owner's pid only once it shows
+ * the owner's admission: nobody must be blamed for what was there before. The
+ * places of a transaction are given back when it ends, or stay in the name of
+ * its transaction id when it is prepared, and are free once that is no longer
+ * running.
  *
  * A transaction shows no more than PER_TRANSACTION admissions: who loads a
- * million resources is visible with the first of them.
+ * million resources is visible with the first of them. If the places that it
+ * looks at are taken, it shows none, rather than search long each time.
  */
 #include "postgres.h"
 
@@ -24,10 +27,12 @@
 #include "fence_activity.h"
 
 #define PER_TRANSACTION	16
+#define LOOK_AT			256
 
 static int	max_tracked = 1024;
 static int	places[PER_TRANSACTION];
 static int	nplaces = 0;
+static bool no_room = false;	/* found none in this transaction */
 
 /*
  * fence_activity_init
@@ -61,18 +66,33 @@ end_change(FenceActivity *activity)
 
 /* Take a place that is free, or whose prepared transaction is over. */
 static bool
-take_place(FenceActivity *activity)
+take_place(FenceActivity *activity, bool prepared)
 {
 	uint32		owner = pg_atomic_read_u32(&activity->owner);
 
-	if (owner == FENCE_ACTIVITY_PREPARED)
-	{
-		if (TransactionIdIsInProgress(activity->xid))
-			return false;
-	}
-	else if (owner != 0)
+	if (owner != (prepared ? FENCE_ACTIVITY_PREPARED : 0) ||
+		(prepared && TransactionIdIsInProgress(activity->xid)))
 		return false;
-	return pg_atomic_compare_exchange_u32(&activity->owner, &owner, MyProcPid);
+	return pg_atomic_compare_exchange_u32(&activity->owner, &owner,
+										  FENCE_ACTIVITY_TAKEN);
+}
+
+/* A place for one more admission, or -1. Finished prepared ones come last. */
+static int
+find_place(FenceShared *shared)
+{
+	uint32		start = (uint32) MyProcPid * PER_TRANSACTION;
+	int			count = Min(max_tracked, LOOK_AT);
+
+	for (int prepared = 0; prepared < 2; prepared++)
+		for (int i = 0; i < count; i++)
+		{
+			int			place = (start + i) % max_tracked;
+
+			if (take_place(&shared->activity[place], prepared))
+				return place;
+		}
+	return -1;
 }
 
 /* The transaction is over, or prepared. Must not fail. */
@@ -81,8 +101,11 @@ end_transaction(XactEvent event, void *arg)
 {
 	FenceShared *shared;
 
-	if (nplaces == 0 || (event != XACT_EVENT_COMMIT && event != XACT_EVENT_ABORT &&
-						 event != XACT_EVENT_PRE_PREPARE && event != XACT_EVENT_PREPARE))
+	if (event != XACT_EVENT_COMMIT && event != XACT_EVENT_ABORT &&
+		event != XACT_EVENT_PRE_PREPARE && event != XACT_EVENT_PREPARE)
+		return;
+	no_room = false;
+	if (nplaces == 0)
 		return;
 	shared = fence_shared();
 	for (int i = 0; i < nplaces; i++)
@@ -118,15 +141,14 @@ write_place(FenceActivity *activity, FenceString resource, int64 token)
  * fence_activity_show
  *
  * Show that this transaction is admitted for a resource, as far as there is
- * room. A token that replaces an earlier one takes its place; one that a
- * rollback to a savepoint takes back is shown until the transaction ends.
+ * room. A token that replaces an earlier one takes its place.
  */
 void
 fence_activity_show(FenceString resource, int64 token)
 {
 	static bool registered = false;
 	FenceShared *shared = fence_shared();
-	uint32		start;
+	int			place;
 
 	if (shared == NULL)
 		return;
@@ -146,19 +168,42 @@ fence_activity_show(FenceString resource, int64 token)
 			return;
 		}
 	}
-	if (nplaces == PER_TRANSACTION || max_tracked == 0)
+	if (nplaces == PER_TRANSACTION || max_tracked == 0 || no_room)
 		return;
 
-	start = (uint32) MyProcPid * PER_TRANSACTION;
-	for (int i = 0; i < max_tracked; i++)
-	{
-		int			place = (start + i) % max_tracked;
+	place = find_place(shared);
+	no_room = place < 0;
+	if (no_room)
+		return;
+	write_place(&shared->activity[place], resource, token);
+	pg_atomic_write_u32(&shared->activity[place].owner, MyProcPid);
+	places[nplaces++] = place;
+}
 
-		if (take_place(&shared->activity[place]))
+/*
+ * fence_activity_follow
+ *
+ * A subtransaction was rolled back: show what the transaction is admitted for
+ * now. token_of() tells the token of a resource, 0 for none. Must not fail.
+ */
+void
+fence_activity_follow(int64 (*token_of) (FenceString resource))
+{
+	for (int i = nplaces - 1; i >= 0; i--)
+	{
+		FenceActivity *activity = &fence_shared()->activity[places[i]];
+		int64		token = token_of(fence_text_get(&activity->resource));
+
+		if (token == 0)
 		{
-			places[nplaces++] = place;
-			write_place(&shared->activity[place], resource, token);
-			return;
+			pg_atomic_write_u32(&activity->owner, 0);
+			places[i] = places[--nplaces];
+		}
+		else if (token != activity->token)
+		{
+			begin_change(activity);
+			activity->token = token;
+			end_change(activity);
 		}
 	}
 }
@@ -181,7 +226,7 @@ fence_activity_read(int place, FenceActivityCopy *copy)
 		Oid			database;
 
 		CHECK_FOR_INTERRUPTS();
-		if (owner == 0)
+		if (owner == 0 || owner == FENCE_ACTIVITY_TAKEN)
 			return false;
 		pg_read_barrier();
 		database = activity->database;

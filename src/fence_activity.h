@@ -20,6 +20,7 @@ typedef struct FenceActivityCopy
 
 extern void fence_activity_init(void);
 extern void fence_activity_show(FenceString resource, int64 token);
+extern void fence_activity_follow(int64 (*token_of) (FenceString resource));
 extern bool fence_activity_read(int place, FenceActivityCopy *copy);
 extern bool fence_activity_still(int place, const FenceActivityCopy *copy);
 

@@ -72,19 +72,10 @@ static Size session_block_left = 0;
 #define FIRST_BLOCK	((Size) 1024)
 #define NEXT_BLOCK	((Size) 32 * 1024)
 
-static void subxact_callback(SubXactEvent event, SubTransactionId mine,
-							 SubTransactionId parent, void *arg);
-
 /* Set up for the first admission of a transaction. */
 static void
 begin_admissions(void)
 {
-	static bool registered = false;
-
-	if (!registered)
-		RegisterSubXactCallback(subxact_callback, NULL);
-	registered = true;
-
 	session_context = AllocSetContextCreate(TopTransactionContext,
 											"lockfence admissions",
 											ALLOCSET_SMALL_SIZES);
@@ -249,12 +240,13 @@ fence_admission_forget(void)
 }
 
 /*
+ * fence_admission_end_subxact
+ *
  * A subtransaction that commits hands its changes to its parent; one that
- * aborts takes them back.
+ * aborts takes them back. Must not fail.
  */
-static void
-subxact_callback(SubXactEvent event, SubTransactionId mine,
-				 SubTransactionId parent, void *arg)
+void
+fence_admission_end_subxact(SubXactEvent event)
 {
 	int			depth = GetCurrentTransactionNestLevel();
 

@@ -5,6 +5,7 @@
 #ifndef FENCE_ADMISSION_H
 #define FENCE_ADMISSION_H
 
+#include "access/xact.h"
 #include "storage/itemptr.h"
 
 #include "lockfence.h"
@@ -34,6 +35,7 @@ extern void fence_admission_record(FenceString resource, bool observed,
 								   int64 token, Oid target,
 								   const ItemPointerData *fence);
 extern Admission **fence_admission_sorted(uint64 *count);
+extern void fence_admission_end_subxact(SubXactEvent event);
 extern void fence_admission_forget(void);
 
 #endif							/* FENCE_ADMISSION_H */

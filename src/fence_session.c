@@ -63,11 +63,34 @@ fence_session_to_front(void)
 	in_list = true;
 }
 
+/* The token that this transaction is admitted with; 0 if it is not. */
+static int64
+token_of(FenceString resource)
+{
+	Admission  *admission = fence_admission_find(resource, false);
+
+	return admission == NULL ? 0 : admission->token;
+}
+
+static void
+subxact_callback(SubXactEvent event, SubTransactionId mine,
+				 SubTransactionId parent, void *arg)
+{
+	fence_admission_end_subxact(event);
+	if (event == SUBXACT_EVENT_ABORT_SUB)
+		fence_activity_follow(token_of);
+}
+
 /* Remember an admission; the first of a transaction moves the callback up. */
 static void
 record(FenceString resource, bool observed, int64 token, Oid target,
 	   const ItemPointerData *fence)
 {
+	static bool follows = false;
+
+	if (!follows)
+		RegisterSubXactCallback(subxact_callback, NULL);
+	follows = true;
 	if (!fence_admission_any())
 		fence_session_to_front();
 	fence_admission_record(resource, observed, token, target, fence);
