@@ -9,7 +9,8 @@
  *	Offered token T [of holder "H"] for resource "R"; the fence is F
  *	[of holder "G"][, released]; [table "S.T";] at statement|commit.
  *
- * with "none" for a token that was not shown or a fence that is not there.
+ * with "none" for a token that was not shown or a fence that is not there. A
+ * double quote inside a quoted string is doubled.
  */
 #include "postgres.h"
 
@@ -17,6 +18,7 @@
 #include "utils/lsyscache.h"
 
 #include "fence_journal.h"
+#include "fence_observe.h"
 #include "fence_report.h"
 #include "fence_stats.h"
 
@@ -47,6 +49,19 @@ errtarget(Oid target)
 }
 
 static void
+append_quoted(StringInfo buf, FenceString string)
+{
+	appendStringInfoChar(buf, '"');
+	for (int i = 0; i < string.len; i++)
+	{
+		if (string.data[i] == '"')
+			appendStringInfoChar(buf, '"');
+		appendStringInfoChar(buf, string.data[i]);
+	}
+	appendStringInfoChar(buf, '"');
+}
+
+static void
 append_token(StringInfo buf, int64 token, FenceString holder)
 {
 	if (token == 0)
@@ -54,7 +69,10 @@ append_token(StringInfo buf, int64 token, FenceString holder)
 	else
 		appendStringInfo(buf, "%lld", (long long) token);
 	if (holder.data != NULL)
-		appendStringInfo(buf, " of holder \"%.*s\"", holder.len, holder.data);
+	{
+		appendStringInfoString(buf, " of holder ");
+		append_quoted(buf, holder);
+	}
 }
 
 /* The DETAIL line, in the form that the file head gives. */
@@ -67,13 +85,19 @@ refusal_detail(const FenceRefusal *refusal)
 	initStringInfo(&buf);
 	appendStringInfoString(&buf, "Offered token ");
 	append_token(&buf, refusal->token, refusal->holder);
-	appendStringInfo(&buf, " for resource \"%.*s\"; the fence is ",
-					 refusal->resource.len, refusal->resource.data);
+	appendStringInfoString(&buf, " for resource ");
+	append_quoted(&buf, refusal->resource);
+	appendStringInfoString(&buf, "; the fence is ");
 	append_token(&buf, refusal->fence, refusal->fence_holder);
 	if (refusal->fence_released)
 		appendStringInfoString(&buf, ", released");
 	if (target != NULL)
-		appendStringInfo(&buf, "; table \"%s\"", target);
+	{
+		FenceString name = {target, strlen(target)};
+
+		appendStringInfoString(&buf, "; table ");
+		append_quoted(&buf, name);
+	}
 	appendStringInfo(&buf, "; at %s.",
 					 refusal->place == FENCE_AT_COMMIT ? "commit" : "statement");
 	return buf.data;
@@ -105,7 +129,32 @@ record(const FenceRefusal *refusal, FenceCounter counter, int sqlstate)
 static const char *
 prefix(bool observed)
 {
-	return observed ? "observed: " : "";
+	return observed ? FENCE_OBSERVED_PREFIX : "";
+}
+
+static int
+level_of(const FenceRefusal *refusal)
+{
+	return refusal->observed ? fence_observe_level() : ERROR;
+}
+
+/*
+ * fence_observed
+ *
+ * Count and keep what is wrong with a write to a table that is only observed,
+ * where no token is judged: no usable resource, or a guard that does not fit.
+ * The caller words and logs it.
+ */
+void
+fence_observed(Oid target, int sqlstate, int64 token)
+{
+	FenceRefusal refusal = {0};
+
+	refusal.place = FENCE_AT_STATEMENT;
+	refusal.token = token;
+	refusal.target = target;
+	refusal.observed = true;
+	record(&refusal, FENCE_COUNT_OBSERVED, sqlstate);
 }
 
 /*
@@ -116,7 +165,7 @@ prefix(bool observed)
 void
 fence_refuse(const FenceRefusal *refusal)
 {
-	int			level = refusal->observed ? LOG : ERROR;
+	int			level = level_of(refusal);
 	bool		at_commit = refusal->place == FENCE_AT_COMMIT;
 	const char *observed = prefix(refusal->observed);
 	char	   *resource = pnstrdup(refusal->resource.data, refusal->resource.len);
@@ -192,7 +241,7 @@ fence_refuse_row_token(const FenceRefusal *refusal, int64 admitted)
 	char	   *detail = refusal_detail(refusal);
 
 	record(refusal, FENCE_COUNT_CONFLICT, ERRCODE_FENCING_TOKEN_CONFLICT);
-	ereport(refusal->observed ? LOG : ERROR,
+	ereport(level_of(refusal),
 			(errcode(ERRCODE_FENCING_TOKEN_CONFLICT),
 			 errmsg("%srow carries fencing token %lld, but this transaction was admitted with %lld for resource \"%s\"",
 					prefix(refusal->observed), (long long) refusal->token,
@@ -217,7 +266,7 @@ fence_refuse_truncate(Oid target, bool observed)
 	refusal.target = target;
 	refusal.observed = observed;
 	record(&refusal, FENCE_COUNT_MISSING, ERRCODE_MISSING_FENCING_TOKEN);
-	ereport(observed ? LOG : ERROR,
+	ereport(level_of(&refusal),
 			(errcode(ERRCODE_MISSING_FENCING_TOKEN),
 			 errmsg("%scannot truncate protected table \"%s\"",
 					prefix(observed), get_rel_name(target)),

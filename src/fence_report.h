@@ -27,6 +27,7 @@ typedef struct FenceRefusal
 	bool		observed;		/* log it and go on */
 } FenceRefusal;
 
+extern void fence_observed(Oid target, int sqlstate, int64 token);
 extern void fence_refuse(const FenceRefusal *refusal);
 extern void fence_refuse_truncate(Oid target, bool observed);
 extern void fence_refuse_row_token(const FenceRefusal *refusal, int64 admitted);

@@ -20,6 +20,8 @@
 #include "utils/memutils.h"
 #include "utils/rel.h"
 
+#include "fence_observe.h"
+#include "fence_report.h"
 #include "fence_spec.h"
 
 static HTAB *specs = NULL;
@@ -197,34 +199,47 @@ fence_spec_get(Relation rel, Oid trigger_oid)
 /*
  * fence_spec_row_error
  *
- * Report at elevel that a row has no usable resource; false, if it returns.
+ * Report at elevel that a row has no usable resource; false, if it returns. What
+ * is not an error was observed, and is counted.
  */
 bool
 fence_spec_row_error(const FenceSpec *spec, Relation rel, FenceKeyFault fault,
 					 const FenceKeyText *text, int elevel)
 {
 	const char *table = RelationGetRelationName(rel);
-	const char *observed = elevel < ERROR ? "observed: " : "";
+	const char *observed = elevel < ERROR ? FENCE_OBSERVED_PREFIX : "";
+	static const int sqlstates[] = {
+		[FENCE_KEY_NULL] = ERRCODE_NULL_VALUE_NOT_ALLOWED,
+		[FENCE_KEY_EMPTY] = ERRCODE_INVALID_PARAMETER_VALUE,
+		[FENCE_KEY_TOO_LONG] = ERRCODE_PROGRAM_LIMIT_EXCEEDED,
+	};
 
+	if (fault == FENCE_KEY_OK)
+		return true;
+	if (elevel < ERROR)
+	{
+		fence_observed(RelationGetRelid(rel), sqlstates[fault], 0);
+		elevel = fence_observe_level();
+	}
 	switch (fault)
 	{
 		case FENCE_KEY_OK:
-			return true;
+			break;
 		case FENCE_KEY_NULL:
 			ereport(elevel,
-					(errcode(ERRCODE_NULL_VALUE_NOT_ALLOWED),
+					(errcode(sqlstates[fault]),
 					 errmsg("%sresource column \"%s\" of table \"%s\" is null",
 							observed, spec->key->columns[text->column].name, table)));
 			break;
 		case FENCE_KEY_EMPTY:
 			ereport(elevel,
-					(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+					(errcode(sqlstates[fault]),
 					 errmsg("%sresource of a row of table \"%s\" is empty",
 							observed, table)));
 			break;
 		case FENCE_KEY_TOO_LONG:
 			ereport(elevel,
-					(errcode(ERRCODE_PROGRAM_LIMIT_EXCEEDED),
+					(errcode(sqlstates[fault]),
 					 errmsg("%sresource of a row of table \"%s\" is too long",
 							observed, table),
 					 errdetail("A resource can have at most %d bytes.",

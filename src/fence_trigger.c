@@ -27,6 +27,7 @@
 #include "utils/rel.h"
 
 #include "fence_bypass.h"
+#include "fence_observe.h"
 #include "fence_report.h"
 #include "fence_session.h"
 #include "fence_spec.h"
@@ -181,12 +182,20 @@ admitted_for_old_row(const Judgement *judgement, HeapTuple old_row,
 static bool
 is_token(const Judgement *judgement, int64 token)
 {
+	int			level = complaint_level(judgement);
+
 	if (token > 0)
 		return true;
-	ereport(complaint_level(judgement),
+	if (level < ERROR)
+	{
+		fence_observed(RelationGetRelid(judgement->rel),
+					   ERRCODE_INVALID_PARAMETER_VALUE, token);
+		level = fence_observe_level();
+	}
+	ereport(level,
 			(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
 			 errmsg("%sinvalid fencing token %lld in column \"%s\" of table \"%s\"",
-					judgement->spec->observe ? "observed: " : "",
+					judgement->spec->observe ? FENCE_OBSERVED_PREFIX : "",
 					(long long) token,
 					NameStr(TupleDescAttr(judgement->desc,
 										  judgement->spec->token_attnum - 1)->attname),
@@ -367,6 +376,7 @@ fence_trigger(PG_FUNCTION_ARGS)
 	if (unlikely(fence_bypass_any) &&
 		fence_bypass_covers(RelationGetRelid(trigdata->tg_relation)))
 		return PointerGetDatum(row);
+	fence_stats_begin();
 	fence_count(FENCE_COUNT_ROWS);
 
 	spec = (FenceSpec *) fcinfo->flinfo->fn_extra;
@@ -382,8 +392,11 @@ fence_trigger(PG_FUNCTION_ARGS)
 	judgement.rel = trigdata->tg_relation;
 	judgement.desc = RelationGetDescr(trigdata->tg_relation);
 
-	if (!spec->fits)
+	if (unlikely(!spec->fits))
+	{
+		fence_observed(spec->relid, ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE, 0);
 		return PointerGetDatum(row);
+	}
 
 	if (TRIGGER_FIRED_BY_INSERT(trigdata->tg_event))
 		row = judge_write(&judgement, trigdata, row, NULL);

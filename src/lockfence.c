@@ -15,6 +15,7 @@
 #include "debug_point.h"
 #include "fence_activity.h"
 #include "fence_journal.h"
+#include "fence_observe.h"
 #include "fence_session.h"
 #include "fence_shared.h"
 
@@ -30,6 +31,7 @@ _PG_init(void)
 #endif
 	fence_activity_init();
 	fence_journal_init();
+	fence_observe_init();
 	MarkGUCPrefixReserved("lockfence");
 	fence_session_init();
 	fence_shared_preload();

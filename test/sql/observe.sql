@@ -4,11 +4,13 @@
 -- Mutants that must make this file fail (src/fence_trigger.c):
 --   observing stamps the token column; an observed fault raises; an observed
 --   row stores a new fence
+-- (src/fence_observe.c): second_is_full() never true; left_out not set to zero
 
 CREATE TABLE observed (id int PRIMARY KEY, res text, tok bigint, v text);
 SELECT fence_protect('observed', 'observe:{res}', 'tok', mode => 'observe');
 SELECT fence_check('observe:a', 6), fence_check('observe:b', 6);
 SET client_min_messages = log;
+SET lockfence.observed_log_rate = -1;
 
 -- accepted
 INSERT INTO observed VALUES (1, 'a', 6, 'x');
@@ -60,6 +62,30 @@ SELECT fence_protect('observed', 'observe:{res}', 'tok');
 INSERT INTO observed VALUES (30, 'a', 5, 'stale');
 TRUNCATE observed;
 \set VERBOSITY default
+
+-- Of many, a session logs so many in a second, and says how many it left out.
+SELECT fence_protect('observed', 'observe:{res}', 'tok', mode => 'observe');
+\connect -
+\set VERBOSITY terse
+SET client_min_messages = log;
+SET lockfence.observed_log_rate = 2;
+INSERT INTO observed SELECT 100 + g, 'a', 5, 'stale' FROM generate_series(1, 50) g;
+TRUNCATE observed;
+INSERT INTO observed VALUES (1, NULL, 5, 'null'), (2, 'a', 0, 'zero');
+SET lockfence.observed_log_rate = -1;
+INSERT INTO observed VALUES (3, 'a', 5, 'stale'), (4, 'a', NULL, 'missing');
+SET lockfence.observed_log_rate = 0;
+INSERT INTO observed VALUES (5, 'a', 5, 'stale'), (6, 'a', NULL, 'missing');
+RESET client_min_messages;
+RESET lockfence.observed_log_rate;
+\set VERBOSITY default
+
+-- Only superusers set that.
+CREATE ROLE regress_writer;
+SET ROLE regress_writer;
+SET lockfence.observed_log_rate = 0;
+RESET ROLE;
+DROP ROLE regress_writer;
 
 DROP TABLE observed;
 DELETE FROM lockfence.fence WHERE resource LIKE 'observe:%';
