@@ -349,7 +349,27 @@ CREATE VIEW lockfence.activity AS
     SELECT a.pid, p.gid, a.resource, a.token, a.fence, a.stale, a.since
     FROM lockfence.read_activity() a
     LEFT JOIN pg_catalog.pg_prepared_xact() p
-           ON p.transaction OPERATOR(pg_catalog.=) a.transaction;
+           ON p.transaction OPERATOR(pg_catalog.=) a.transaction
+    UNION ALL
+    -- Prepared before the last restart, or without room: what it has locked
+    -- still tells that it has a fence, though not of which resource.
+    SELECT NULL::integer, p.gid, NULL::text, NULL::bigint, NULL::bigint,
+           NULL::boolean, p.prepared
+    FROM pg_catalog.pg_prepared_xact() p
+    JOIN pg_catalog.pg_lock_status() x
+      ON x.transactionid OPERATOR(pg_catalog.=) p.transaction
+     AND x.granted AND x.pid IS NULL
+    JOIN pg_catalog.pg_lock_status() r
+      ON r.virtualtransaction OPERATOR(pg_catalog.=) x.virtualtransaction
+     AND r.pid IS NULL
+    WHERE r.relation OPERATOR(pg_catalog.=) 'lockfence.fence'::pg_catalog.regclass
+      AND r.mode OPERATOR(pg_catalog.<>) 'AccessShareLock'
+      AND p.dbid OPERATOR(pg_catalog.=)
+          (SELECT d.oid FROM pg_catalog.pg_database d
+           WHERE d.datname OPERATOR(pg_catalog.=) pg_catalog.current_database())
+      AND NOT EXISTS (SELECT FROM lockfence.read_activity() a
+                      WHERE a.transaction OPERATOR(pg_catalog.=) p.transaction)
+    GROUP BY p.gid, p.prepared;
 COMMENT ON VIEW lockfence.activity IS 'open and prepared transactions with their admissions, judged against the fence as it is now';
 
 CREATE FUNCTION @extschema@.fence_stats_reset()
@@ -417,16 +437,17 @@ BEGIN
 
     -- Guards that do not fit their table: columns, arguments, other triggers.
     FOR guard IN
-        SELECT t.oid, t.tgrelid::regclass AS target, g.token_column, c.relkind
-        FROM pg_trigger t JOIN pg_class c ON c.oid = t.tgrelid,
-             LATERAL lockfence.guard(t.oid) g
+        SELECT t.oid, t.tgrelid::regclass AS target, g.mode
+        FROM pg_trigger t, LATERAL lockfence.guard(t.oid) g
         WHERE t.tgfoid = '@extschema@.fence_trigger()'::regprocedure AND t.tgtype & 1 = 1
     LOOP
         BEGIN
             PERFORM lockfence.check_guard(guard.target, guard.oid);
         EXCEPTION WHEN OTHERS THEN
             RETURN QUERY SELECT 'critical'::text, guard.target, SQLERRM,
-                'Mend the table, or run fence_protect again: every write fails until then.'::text;
+                'Mend the table, or run fence_protect again: until then '
+                || CASE guard.mode WHEN 'observe' THEN 'the guard judges nothing'
+                                   ELSE 'every write fails' END;
         END;
     END LOOP;
 
@@ -514,8 +535,9 @@ BEGIN
 
     -- A crash empties what is not permanent.
     RETURN QUERY
-    SELECT 'critical'::text, c.oid::regclass, 'the table is not permanent: a crash empties it'::text,
-           format('ALTER TABLE %s SET LOGGED', c.oid::regclass)
+    SELECT 'critical'::text, c.oid::regclass, 'it is not permanent: a crash empties it'::text,
+           format('ALTER %s %s SET LOGGED', CASE c.relkind WHEN 'S' THEN 'SEQUENCE' ELSE 'TABLE' END,
+                  c.oid::regclass)
     FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
     WHERE n.nspname = 'lockfence' AND c.relkind IN ('r', 'S') AND c.relpersistence <> 'p';
 
@@ -549,6 +571,7 @@ BEGIN
               AND EXISTS (SELECT FROM pg_attribute a
                           WHERE a.attrelid = c.oid AND a.attname = g.token_column AND NOT a.attisdropped)
         LOOP
+          BEGIN
             EXECUTE format(
                 'SELECT count(*) FROM ONLY %1$s r WHERE r.%2$I IS NOT NULL AND r.%2$I > coalesce('
                 '(SELECT f.token FROM lockfence.fences f WHERE f.resource = '
@@ -559,6 +582,11 @@ BEGIN
                     format('%s rows carry a token above the fence of their resource', above),
                     'An older state was restored, or fences were pruned or overridden; see fence_new_epoch.'::text;
             END IF;
+          EXCEPTION WHEN OTHERS THEN
+            RETURN QUERY SELECT 'warning'::text, guard.target,
+                format('the tokens of its rows could not be compared: %s', SQLERRM),
+                'Mend it, or let somebody look who may read the table.'::text;
+          END;
         END LOOP;
     END IF;
 END
