@@ -6,6 +6,7 @@
 #	test/check.sh build			default, strict (gcc, clang), no Redis
 #	test/check.sh unit [NAME...]		test/unit/NAME.c
 #	test/check.sh regress [NAME...]		test/sql/NAME.sql
+#	test/check.sh release [NAME...]		the same with the release build
 #	test/check.sh isolation [NAME...]	test/isolation/specs/NAME.spec
 #	test/check.sh tap [FILE...]		test/t/FILE
 #	test/check.sh demo			test/demo.sh, as anybody would start it
@@ -14,6 +15,9 @@
 # says what to install.  It works on a copy: the checkout and the system's
 # directories stay as they are, but for .build/last, where results and logs are
 # kept (new golden files are copied from there).
+#
+# The release build's server does not preload lockfence, the other one's does:
+# without shared memory, as before 17 without preloading, all is enforced alike.
 #
 # Rule: whatever was to be run and has no result has failed.  The last line is
 # "N passed, N failed" (", N skipped"), the exit status 1 if anything failed.
@@ -175,7 +179,7 @@ pg_suite()
 	done
 	rm -rf "$LF_BUILD/results" "$LF_BUILD/output_iso" \
 		"$LF_BUILD"/regression.{out,diffs}
-	[ ! -e test/server.conf ] || mapfile -t conf <test/server.conf
+	[ "$build" = release ] || conf=("shared_preload_libraries = 'lockfence'")
 	if lf_cluster_start "$suite" "${conf[@]}"; then
 		PGISOLATIONTIMEOUT=60 timeout -k 10 900 make -s -C "$LF_BUILD" \
 			PG_CONFIG="$PG_CONFIG" TAP_TESTS= "${args[@]}" installcheck \
@@ -297,6 +301,9 @@ part()
 		regress)
 			[ $# -gt 0 ] || set -- $(names 'test/sql/*.sql')
 			build_main && pg_suite regress main "$@" ;;
+		release)
+			[ $# -gt 0 ] || set -- $(names 'test/sql/*.sql')
+			build_release && pg_suite regress release "$@" ;;
 		isolation)
 			[ $# -gt 0 ] || set -- $(names 'test/isolation/specs/*.spec')
 			build_main && pg_suite isolation main "$@" ;;
@@ -338,7 +345,7 @@ lf_finish()
 }
 
 case ${1:-} in
-	'' | lint | build | unit | regress | isolation | tap | demo) ;;
+	'' | lint | build | unit | regress | release | isolation | tap | demo) ;;
 	*)	sed -n '2,/^$/s/^# \{0,1\}//p' "$0" >&2
 		exit 2 ;;
 esac
