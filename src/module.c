@@ -1,5 +1,5 @@
 /*
- * lockfence.c
+ * module.c
  *		Module magic and start-up.
  *
  * Rule: nothing is set up here that a session without fences would pay for.
