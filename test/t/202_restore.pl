@@ -178,11 +178,21 @@ sub restore
 
 	foreach my $file (@files)
 	{
-		if (-d "$dir/$file" || $file !~ /\.sql$/)
+		if ($file eq 'directory')
+		{
+			# Section by section: with jobs, pg_restore may create the trigger
+			# of a partitioned table before it has filled the partitions.
+			command_ok([
+					'pg_restore', '-h', $server->host, '-p', $server->port, '-d', $database,
+					'--exit-on-error', '-j4', "--section=$_", "$dir/$file" ],
+				"$database: restore of $file with four jobs, $_")
+			  foreach qw(pre-data data post-data);
+		}
+		elsif ($file !~ /\.sql$/)
 		{
 			command_ok([
 					'pg_restore', '-h', $server->host, '-p', $server->port, '-d', $database,
-					'--exit-on-error', $file eq 'directory' ? '-j4' : (), "$dir/$file" ],
+					'--exit-on-error', "$dir/$file" ],
 				"$database: restore of $file");
 		}
 		else
