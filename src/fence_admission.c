@@ -25,52 +25,44 @@ typedef struct AdmissionUndo
 	struct AdmissionUndo *next;
 } AdmissionUndo;
 
+/*
+ * The table of admissions. Entries never move; slots hold their numbers and
+ * hashes, so that a lookup goes to memory twice, and once if the slots fit
+ * into the processor's cache.
+ */
 typedef struct AdmissionSlot
 {
-	Admission  *admission;
 	uint32		hash;
-	char		status;			/* used by simplehash */
+	uint32		entry;			/* 0: free; see entry_at() */
 } AdmissionSlot;
 
-static inline uint32
-admission_hash(const Admission *key)
-{
-	return hash_bytes((const unsigned char *) key->resource.data,
-					  key->resource.len) ^ (uint32) key->observed;
-}
+/* Entries are numbered by where they are: block, and MAXALIGN unit within. */
+#define BLOCK_SIZE		((Size) 32 * 1024)
+#define BLOCK_UNITS		((uint32) (BLOCK_SIZE / MAXIMUM_ALIGNOF))
+#define FIRST_BLOCK		((Size) 1024)
+#define CACHE_LINE		64
+#define FIRST_SLOTS		16
+#define FIRST_BLOCKS	16
 
-static inline bool
-admission_equal(const Admission *a, const Admission *b)
-{
-	return a->observed == b->observed &&
-		fence_string_equal(a->resource, b->resource);
-}
-
-#define SH_PREFIX admissions
-#define SH_ELEMENT_TYPE AdmissionSlot
-#define SH_KEY_TYPE Admission *
-#define SH_KEY admission
-#define SH_HASH_KEY(tb, key) admission_hash(key)
-#define SH_EQUAL(tb, a, b) admission_equal(a, b)
-#define SH_STORE_HASH
-#define SH_GET_HASH(tb, slot) ((slot)->hash)
-#define SH_SCOPE static inline
-#define SH_DECLARE
-#define SH_DEFINE
-#include "lib/simplehash.h"
+StaticAssertDecl(FIRST_BLOCK >= 2 * CACHE_LINE +
+				 MAXALIGN(offsetof(Admission, resource) + FENCE_MAX_RESOURCE),
+				 "the first block must hold the longest entry");
 
 uint64		fence_session_epoch = 1;
 
 /* All of these are about the current transaction; NULL without admissions. */
 static MemoryContext session_context = NULL;
-static admissions_hash *session_table = NULL;
 static AdmissionUndo *session_undo = NULL;
-static char *session_block = NULL;
-static Size session_block_left = 0;
 
-/* Either holds the longest entry. */
-#define FIRST_BLOCK	((Size) 1024)
-#define NEXT_BLOCK	((Size) 32 * 1024)
+static AdmissionSlot *slots = NULL;
+static uint32 nslots = 0;		/* a power of two */
+static uint32 nentries = 0;
+
+static char **blocks = NULL;
+static uint32 nblocks = 0;
+static uint32 max_blocks = 0;
+static Size block_used = 0;		/* of the last one */
+static Size block_size = 0;
 
 /* Set up for the first admission of a transaction. */
 static void
@@ -79,64 +71,163 @@ begin_admissions(void)
 	session_context = AllocSetContextCreate(TopTransactionContext,
 											"lockfence admissions",
 											ALLOCSET_SMALL_SIZES);
-	session_table = admissions_create(session_context, 8, NULL);
-	Assert(MAXALIGN(sizeof(Admission) + FENCE_MAX_RESOURCE) <= FIRST_BLOCK);
+	nblocks = 0;
+	block_used = block_size = 0;
+	max_blocks = FIRST_BLOCKS;
+	blocks = MemoryContextAlloc(session_context, sizeof(char *) * max_blocks);
+	nslots = FIRST_SLOTS;
+	slots = MemoryContextAllocZero(session_context,
+								   sizeof(AdmissionSlot) * nslots);
+}
+
+static inline uint32
+admission_hash(FenceString resource, bool observed)
+{
+	return hash_bytes((const unsigned char *) resource.data,
+					  resource.len) ^ (uint32) observed;
+}
+
+static inline Admission *
+entry_at(uint32 entry)
+{
+	return (Admission *) (blocks[entry / BLOCK_UNITS] +
+						  entry % BLOCK_UNITS * MAXIMUM_ALIGNOF);
+}
+
+/* The slot of a resource, or the free one where it belongs. */
+static inline AdmissionSlot *
+find_slot(FenceString resource, bool observed, uint32 hash)
+{
+	for (uint32 i = hash & (nslots - 1);; i = (i + 1) & (nslots - 1))
+	{
+		AdmissionSlot *slot = &slots[i];
+		Admission  *admission;
+
+		if (slot->entry == 0)
+			return slot;
+		if (slot->hash != hash)
+			continue;
+		admission = entry_at(slot->entry);
+		if (admission->len == resource.len && admission->observed == observed &&
+			memcmp(admission->resource, resource.data, resource.len) == 0)
+			return slot;
+	}
 }
 
 /* The entry of a resource, also one that was taken back; NULL if none. */
 static Admission *
 find_entry(FenceString resource, bool observed)
 {
-	Admission	key;
 	AdmissionSlot *slot;
 
-	if (session_table == NULL)
+	if (session_context == NULL)
 		return NULL;
-	key.resource = resource;
-	key.observed = observed;
-	slot = admissions_lookup(session_table, &key);
-	return slot == NULL ? NULL : slot->admission;
+	slot = find_slot(resource, observed, admission_hash(resource, observed));
+	return slot->entry == 0 ? NULL : entry_at(slot->entry);
+}
+
+/* Double the slots. */
+static void
+grow_slots(void)
+{
+	AdmissionSlot *old = slots;
+	uint32		old_count = nslots;
+	AdmissionSlot *grown;
+
+	if (nslots > PG_UINT32_MAX / 2)
+		elog(ERROR, "too many admissions");
+	grown = MemoryContextAllocExtended(session_context,
+									   sizeof(AdmissionSlot) * (Size) nslots * 2,
+									   MCXT_ALLOC_HUGE | MCXT_ALLOC_ZERO);
+	slots = grown;
+	nslots *= 2;
+	for (uint32 i = 0; i < old_count; i++)
+	{
+		uint32		j = old[i].hash & (nslots - 1);
+
+		if (old[i].entry == 0)
+			continue;
+		while (slots[j].entry != 0)
+			j = (j + 1) & (nslots - 1);
+		slots[j] = old[i];
+	}
+	pfree(old);
+}
+
+/* Begin a new block of entries. */
+static void
+add_block(void)
+{
+	Size		size = nblocks == 0 ? FIRST_BLOCK : BLOCK_SIZE;
+
+	if (nblocks == max_blocks)
+	{
+		if (nblocks >= PG_UINT32_MAX / BLOCK_UNITS)
+			elog(ERROR, "too many admissions");
+		blocks = repalloc_huge(blocks, sizeof(char *) * (Size) max_blocks * 2);
+		max_blocks *= 2;
+	}
+	blocks[nblocks] = MemoryContextAlloc(session_context, size);
+	nblocks++;
+	block_size = size;
+	block_used = MAXIMUM_ALIGNOF;	/* no entry has number 0 */
 }
 
 /*
- * Memory for one entry. Entries are packed, without the allocator's header and
- * rounding: a transaction may admit a million resources.
+ * Room for an entry, by its number. Entries are packed, without the allocator's
+ * header and rounding: a transaction may admit a million resources. But one
+ * that fits into a line of the processor's cache does not cross two.
  */
-static void *
+static uint32
 allocate_entry(Size size)
 {
-	void	   *result;
+	Size		at;
+	Size		left;
 
 	size = MAXALIGN(size);
-	if (session_block_left < size)
+	if (nblocks == 0)
+		add_block();
+	for (;;)
 	{
-		Size		block = session_block == NULL ? FIRST_BLOCK : NEXT_BLOCK;
+		char	   *place = blocks[nblocks - 1] + block_used;
 
-		session_block = MemoryContextAlloc(session_context, block);
-		session_block_left = block;
+		left = CACHE_LINE - (uintptr_t) place % CACHE_LINE;
+		at = block_used;
+		if (left < size && size <= CACHE_LINE)
+			at += left;
+		if (at + size <= block_size)
+			break;
+		add_block();
 	}
-	result = session_block;
-	session_block += size;
-	session_block_left -= size;
-	return result;
+	block_used = at + size;
+	return (nblocks - 1) * BLOCK_UNITS + at / MAXIMUM_ALIGNOF;
 }
 
 /* Make an entry that says "not admitted" yet. */
 static Admission *
 make_entry(FenceString resource, bool observed, Oid target)
 {
-	Admission  *admission = allocate_entry(sizeof(Admission) + resource.len);
-	bool		found;
+	uint32		hash = admission_hash(resource, observed);
+	AdmissionSlot *slot;
+	uint32		entry;
+	Admission  *admission;
 
-	memcpy(admission + 1, resource.data, resource.len);
-	admission->resource.data = (char *) (admission + 1);
-	admission->resource.len = resource.len;
+	if (nentries >= nslots / 4 * 3)
+		grow_slots();
+	entry = allocate_entry(offsetof(Admission, resource) + resource.len);
+	admission = entry_at(entry);
 	admission->token = 0;
 	admission->target = target;
 	admission->nest = 0;
 	admission->observed = observed;
-	admissions_insert(session_table, admission, &found);
-	Assert(!found);
+	admission->len = resource.len;
+	memcpy(admission->resource, resource.data, resource.len);
+
+	slot = find_slot(resource, observed, hash);
+	Assert(slot->entry == 0);
+	slot->hash = hash;
+	slot->entry = entry;
+	nentries++;
 	return admission;
 }
 
@@ -144,7 +235,7 @@ make_entry(FenceString resource, bool observed, Oid target)
 bool
 fence_admission_any(void)
 {
-	return session_table != NULL;
+	return session_context != NULL;
 }
 
 /* fence_admission_find: the admission of a resource, or NULL. */
@@ -170,7 +261,7 @@ fence_admission_record(FenceString resource, bool observed, int64 token,
 	int			depth = GetCurrentTransactionNestLevel();
 	Admission  *admission;
 
-	if (session_table == NULL)
+	if (session_context == NULL)
 		begin_admissions();
 	admission = find_entry(resource, observed);
 	if (admission == NULL)
@@ -199,8 +290,8 @@ fence_admission_record(FenceString resource, bool observed, int64 token,
 static int
 compare_admissions(const void *a, const void *b)
 {
-	return fence_string_compare((*(Admission *const *) a)->resource,
-								(*(Admission *const *) b)->resource);
+	return fence_string_compare(fence_admission_resource(*(Admission *const *) a),
+								fence_admission_resource(*(Admission *const *) b));
 }
 
 /*
@@ -212,17 +303,14 @@ compare_admissions(const void *a, const void *b)
 Admission **
 fence_admission_sorted(uint64 *count)
 {
-	admissions_iterator iterator;
-	AdmissionSlot *slot;
 	Admission **sorted;
 
 	sorted = MemoryContextAllocHuge(session_context,
-									sizeof(Admission *) * (Size) session_table->members);
+									sizeof(Admission *) * (Size) nentries);
 	*count = 0;
-	admissions_start_iterate(session_table, &iterator);
-	while ((slot = admissions_iterate(session_table, &iterator)) != NULL)
-		if (slot->admission->token != 0)
-			sorted[(*count)++] = slot->admission;
+	for (uint32 i = 0; i < nslots; i++)
+		if (slots[i].entry != 0 && entry_at(slots[i].entry)->token != 0)
+			sorted[(*count)++] = entry_at(slots[i].entry);
 	qsort(sorted, *count, sizeof(Admission *), compare_admissions);
 	return sorted;
 }
@@ -232,10 +320,10 @@ void
 fence_admission_forget(void)
 {
 	session_context = NULL;
-	session_table = NULL;
 	session_undo = NULL;
-	session_block = NULL;
-	session_block_left = 0;
+	slots = NULL;
+	blocks = NULL;
+	nentries = 0;
 	fence_session_epoch++;
 }
 

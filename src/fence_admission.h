@@ -13,13 +13,24 @@
 /* What one resource was admitted with; resource and "observed" are the key. */
 typedef struct Admission
 {
-	FenceString resource;		/* data follows the struct */
 	int64		token;			/* 0: taken back by a rollback to savepoint */
 	Oid			target;			/* table that was written first, if any */
 	int			nest;			/* transaction depth that set the token */
 	ItemPointerData fence;		/* where the fence's row was; a hint */
 	bool		observed;		/* judged for the log only */
+	uint16		len;
+	char		resource[FLEXIBLE_ARRAY_MEMBER];
 } Admission;
+
+static inline FenceString
+fence_admission_resource(const Admission *admission)
+{
+	FenceString resource;
+
+	resource.data = admission->resource;
+	resource.len = admission->len;
+	return resource;
+}
 
 /*
  * Changes whenever an admission known earlier may no longer hold: at the end

@@ -405,7 +405,7 @@ check_admission(FenceTable *table, const Admission *admission, bool lock)
 	FenceState	state;
 	FenceVerdict verdict;
 
-	offer.resource = admission->resource;
+	offer.resource = fence_admission_resource(admission);
 	offer.token = admission->token;
 	offer.target = admission->target;
 	offer.observe = admission->observed;
