@@ -238,6 +238,13 @@ fence_admission_any(void)
 	return session_context != NULL;
 }
 
+/* fence_admission_count: rises with each further resource */
+uint32
+fence_admission_count(void)
+{
+	return nentries;
+}
+
 /* fence_admission_find: the admission of a resource, or NULL. */
 Admission *
 fence_admission_find(FenceString resource, bool observed)

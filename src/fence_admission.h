@@ -41,6 +41,7 @@ fence_admission_resource(const Admission *admission)
 extern uint64 fence_session_epoch;
 
 extern bool fence_admission_any(void);
+extern uint32 fence_admission_count(void);
 extern Admission *fence_admission_find(FenceString resource, bool observed);
 extern void fence_admission_record(FenceString resource, bool observed,
 								   int64 token, Oid target,

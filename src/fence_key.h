@@ -96,6 +96,9 @@ extern FenceKeyFault fence_key_build_row(const FenceKey *key, HeapTuple row,
 extern bool fence_key_same_row(const FenceKey *key, HeapTuple a, HeapTuple b,
 							   TupleDesc desc);
 extern bool fence_key_remember(FenceKey *key, HeapTuple row, TupleDesc desc);
+extern bool fence_key_packs(const FenceKey *key);
+extern bool fence_key_pack(const FenceKey *key, HeapTuple row, TupleDesc desc,
+						   uint64 *packed);
 extern bool fence_key_is_remembered(const FenceKey *key, HeapTuple row,
 									TupleDesc desc);
 

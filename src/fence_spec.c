@@ -142,6 +142,7 @@ fence_spec_build(FenceSpec *spec, Relation rel, Oid trigger_oid,
 				 errdetail("Table \"%s\" takes no writes until its guard fits again.",
 						   RelationGetRelationName(rel)),
 				 errhint("Mend the table, or run fence_protect again.")));
+	spec->packs = spec->fits && fence_key_packs(spec->key);
 }
 
 /* Replace an entry of the cache by a new specification. */
@@ -160,6 +161,7 @@ rebuild(FenceSpec *spec, Relation rel, Oid trigger_oid)
 	fence_spec_build(&built, rel, trigger_oid, new_context, LOG);
 	MemoryContextSetParent(new_context, specs_context);
 
+	fence_memo_drop(&spec->memo);
 	*spec = built;
 	if (old_context != NULL)
 		MemoryContextDelete(old_context);
@@ -190,6 +192,7 @@ fence_spec_get(Relation rel, Oid trigger_oid)
 	{
 		spec->valid = false;
 		spec->context = NULL;
+		spec->memo = NULL;
 	}
 	if (!spec->valid || spec->trigger_oid != trigger_oid)
 		rebuild(spec, rel, trigger_oid);

@@ -8,6 +8,7 @@
 #include "utils/relcache.h"
 
 #include "fence_fit.h"
+#include "fence_memo.h"
 
 typedef struct FenceSpec
 {
@@ -29,6 +30,11 @@ typedef struct FenceSpec
 	bool		known;
 	uint64		epoch;
 	int64		token;
+
+	/* Rows before that one. Begun when rows return to earlier resources. */
+	bool		packs;			/* see fence_key_pack() */
+	int			returns;
+	FenceMemo  *memo;
 } FenceSpec;
 
 extern FenceSpec *fence_spec_get(Relation rel, Oid trigger_oid);

@@ -36,6 +36,9 @@
 
 PG_FUNCTION_INFO_V1(fence_trigger);
 
+/* Begin a memo for rows that return to earlier resources after so many. */
+#define RETURNS_FOR_MEMO	64
+
 /* A row under judgement, and what judging it needs. */
 typedef struct Judgement
 {
@@ -110,6 +113,30 @@ admitted_token(const Judgement *judgement, FenceString resource)
 	return 0;
 }
 
+/*
+ * Note that the row's resource is admitted. A row that returns to an earlier
+ * resource is common in some loads, and never seen in others.
+ */
+static void
+remember_row(const Judgement *judgement, HeapTuple row, int64 token, bool returned)
+{
+	FenceSpec  *spec = judgement->spec;
+	uint64		number;
+
+	if (returned && spec->returns < RETURNS_FOR_MEMO)
+		spec->returns++;
+	if (spec->packs && spec->returns == RETURNS_FOR_MEMO &&
+		fence_key_pack(spec->key, row, judgement->desc, &number))
+		fence_memo_add(&spec->memo, fence_session_epoch, number, token);
+
+	if (fence_key_remember(spec->key, row, judgement->desc))
+	{
+		spec->token = token;
+		spec->epoch = fence_session_epoch;
+		spec->known = true;
+	}
+}
+
 /* The slow path of admit_row(): build the row's resource and find out. */
 static pg_noinline int64
 admit_resource(const Judgement *judgement, HeapTuple row, int64 shown)
@@ -117,10 +144,13 @@ admit_resource(const Judgement *judgement, HeapTuple row, int64 shown)
 	FenceSpec  *spec = judgement->spec;
 	FenceKeyText text;
 	FenceString resource;
+	uint32		count = fence_admission_count();
 	int64		token;
 
 	if (!row_resource(judgement, row, &text, &resource))
 		return 0;
+	if (spec->epoch != fence_session_epoch)
+		spec->returns = 0;
 	if (shown > 0)
 	{
 		FenceOffer	offer = {0};
@@ -135,12 +165,8 @@ admit_resource(const Judgement *judgement, HeapTuple row, int64 shown)
 		token = admitted_token(judgement, resource);
 
 	spec->known = false;
-	if (token > 0 && fence_key_remember(spec->key, row, judgement->desc))
-	{
-		spec->token = token;
-		spec->epoch = fence_session_epoch;
-		spec->known = true;
-	}
+	if (token > 0)
+		remember_row(judgement, row, token, count == fence_admission_count());
 	return token;
 }
 
@@ -155,11 +181,20 @@ static inline int64
 admit_row(const Judgement *judgement, HeapTuple row, int64 shown)
 {
 	const FenceSpec *spec = judgement->spec;
+	uint64		number;
 
 	if (spec->known && spec->epoch == fence_session_epoch &&
 		(shown == 0 || shown == spec->token) &&
 		fence_key_is_remembered(spec->key, row, judgement->desc))
 		return spec->token;
+	if (spec->memo != NULL &&
+		fence_key_pack(spec->key, row, judgement->desc, &number))
+	{
+		int64		token = fence_memo_find(spec->memo, fence_session_epoch, number);
+
+		if (token > 0 && (shown == 0 || shown == token))
+			return token;
+	}
 	return admit_resource(judgement, row, shown);
 }
 
