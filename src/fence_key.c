@@ -25,18 +25,17 @@ static const struct
 {
 	Oid			oid;
 	const char *name;
-	int			width;			/* bytes that tell values apart; 0: too many */
 }			key_types[] = {
-	[FENCE_KEY_INT2] = {INT2OID, "int2", 2},
-	[FENCE_KEY_INT4] = {INT4OID, "int4", 4},
-	[FENCE_KEY_INT8] = {INT8OID, "int8", 8},
-	[FENCE_KEY_BOOL] = {BOOLOID, "bool", 1},
-	[FENCE_KEY_DATE] = {DATEOID, "date", 4},
-	[FENCE_KEY_TEXT] = {TEXTOID, "text", 0},
-	[FENCE_KEY_VARCHAR] = {VARCHAROID, "varchar", 0},
-	[FENCE_KEY_BPCHAR] = {BPCHAROID, "bpchar", 0},
-	[FENCE_KEY_NAME] = {NAMEOID, "name", 0},
-	[FENCE_KEY_UUID] = {UUIDOID, "uuid", 0},
+	[FENCE_KEY_INT2] = {INT2OID, "int2"},
+	[FENCE_KEY_INT4] = {INT4OID, "int4"},
+	[FENCE_KEY_INT8] = {INT8OID, "int8"},
+	[FENCE_KEY_BOOL] = {BOOLOID, "bool"},
+	[FENCE_KEY_DATE] = {DATEOID, "date"},
+	[FENCE_KEY_TEXT] = {TEXTOID, "text"},
+	[FENCE_KEY_VARCHAR] = {VARCHAROID, "varchar"},
+	[FENCE_KEY_BPCHAR] = {BPCHAROID, "bpchar"},
+	[FENCE_KEY_NAME] = {NAMEOID, "name"},
+	[FENCE_KEY_UUID] = {UUIDOID, "uuid"},
 };
 
 /*
@@ -445,41 +444,13 @@ fence_key_is_remembered(const FenceKey *key, HeapTuple row, TupleDesc desc)
 bool
 fence_key_packs(const FenceKey *key)
 {
-	int			width = 0;
+	int			bits = 0;
 
 	for (int i = 0; i < key->ncolumns; i++)
 	{
-		if (key_types[key->columns[i].type].width == 0)
+		if (fence_key_type_bits(key->columns[i].type) == 0)
 			return false;
-		width += key_types[key->columns[i].type].width;
+		bits += fence_key_type_bits(key->columns[i].type);
 	}
-	return width <= sizeof(uint64);
-}
-
-/*
- * fence_key_pack
- *
- * The number of a row, of a key that packs: the same for rows with the same
- * resource, another one for rows with another. False if a value is null.
- */
-bool
-fence_key_pack(const FenceKey *key, HeapTuple row, TupleDesc desc,
-			   uint64 *packed)
-{
-	*packed = 0;
-	for (int i = 0; i < key->ncolumns; i++)
-	{
-		const FenceKeyColumn *column = &key->columns[i];
-		int			bits = key_types[column->type].width * BITS_PER_BYTE;
-		FenceKeyValue value;
-
-		if (!row_value(column, row, desc, &value))
-			return false;
-		if (bits == 64)
-			*packed = (uint64) value.number;
-		else
-			*packed = *packed << bits |
-				((uint64) value.number & ((UINT64CONST(1) << bits) - 1));
-	}
-	return true;
+	return bits <= 64;
 }

@@ -84,6 +84,55 @@ fence_row_attr(HeapTuple row, AttrNumber attnum, TupleDesc desc, bool *isnull)
 	return heap_getattr(row, attnum, desc, isnull);
 }
 
+/* How many bits tell the values of a type apart; 0 if it takes too many. */
+static inline int
+fence_key_type_bits(FenceKeyType type)
+{
+	switch (type)
+	{
+		case FENCE_KEY_INT8:
+			return 64;
+		case FENCE_KEY_INT4:
+		case FENCE_KEY_DATE:
+			return 32;
+		case FENCE_KEY_INT2:
+			return 16;
+		case FENCE_KEY_BOOL:
+			return 8;
+		default:
+			return 0;
+	}
+}
+
+/*
+ * fence_key_pack
+ *
+ * The number of a row, of a key that packs: the same for rows with the same
+ * values, another one for rows with others. False if a value is null.
+ */
+static inline bool
+fence_key_pack(const FenceKey *key, HeapTuple row, TupleDesc desc,
+			   uint64 *packed)
+{
+	*packed = 0;
+	for (int i = 0; i < key->ncolumns; i++)
+	{
+		const FenceKeyColumn *column = &key->columns[i];
+		int			bits = fence_key_type_bits(column->type);
+		bool		isnull;
+		Datum		value = fence_row_attr(row, column->attnum, desc, &isnull);
+
+		if (isnull)
+			return false;
+		if (bits == 64)
+			*packed = (uint64) DatumGetInt64(value);
+		else
+			*packed = *packed << bits |
+				((uint64) value & ((UINT64CONST(1) << bits) - 1));
+	}
+	return true;
+}
+
 extern FenceKey *fence_key_parse(const char *resource_template);
 extern bool fence_key_type_of(Oid basetype, FenceKeyType *type);
 extern const char *fence_key_type_name(FenceKeyType type);
@@ -97,8 +146,6 @@ extern bool fence_key_same_row(const FenceKey *key, HeapTuple a, HeapTuple b,
 							   TupleDesc desc);
 extern bool fence_key_remember(FenceKey *key, HeapTuple row, TupleDesc desc);
 extern bool fence_key_packs(const FenceKey *key);
-extern bool fence_key_pack(const FenceKey *key, HeapTuple row, TupleDesc desc,
-						   uint64 *packed);
 extern bool fence_key_is_remembered(const FenceKey *key, HeapTuple row,
 									TupleDesc desc);
 

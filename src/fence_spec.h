@@ -31,8 +31,13 @@ typedef struct FenceSpec
 	uint64		epoch;
 	int64		token;
 
-	/* Rows before that one. Begun when rows return to earlier resources. */
-	bool		packs;			/* see fence_key_pack() */
+	/*
+	 * If "packs", that row is remembered by its number instead. The memo
+	 * knows rows before it; it is begun when rows return to earlier
+	 * resources.
+	 */
+	bool		packs;
+	uint64		number;			/* see fence_key_pack() */
 	int			returns;
 	FenceMemo  *memo;
 } FenceSpec;

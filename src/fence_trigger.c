@@ -114,27 +114,29 @@ admitted_token(const Judgement *judgement, FenceString resource)
 }
 
 /*
- * Note that the row's resource is admitted. A row that returns to an earlier
- * resource is common in some loads, and never seen in others.
+ * Remember that the row is admitted. Rows that return to earlier resources are
+ * common in some loads, and never seen in others.
  */
 static void
 remember_row(const Judgement *judgement, HeapTuple row, int64 token, bool returned)
 {
 	FenceSpec  *spec = judgement->spec;
-	uint64		number;
 
+	if (spec->epoch != fence_session_epoch)
+		spec->returns = 0;
+	spec->epoch = fence_session_epoch;
+	spec->token = token;
+	if (!spec->packs)
+	{
+		spec->known = fence_key_remember(spec->key, row, judgement->desc);
+		return;
+	}
+
+	spec->known = fence_key_pack(spec->key, row, judgement->desc, &spec->number);
 	if (returned && spec->returns < RETURNS_FOR_MEMO)
 		spec->returns++;
-	if (spec->packs && spec->returns == RETURNS_FOR_MEMO &&
-		fence_key_pack(spec->key, row, judgement->desc, &number))
-		fence_memo_add(&spec->memo, fence_session_epoch, number, token);
-
-	if (fence_key_remember(spec->key, row, judgement->desc))
-	{
-		spec->token = token;
-		spec->epoch = fence_session_epoch;
-		spec->known = true;
-	}
+	if (spec->known && spec->returns == RETURNS_FOR_MEMO)
+		fence_memo_add(&spec->memo, spec->epoch, spec->number, token);
 }
 
 /* The slow path of admit_row(): build the row's resource and find out. */
@@ -149,8 +151,6 @@ admit_resource(const Judgement *judgement, HeapTuple row, int64 shown)
 
 	if (!row_resource(judgement, row, &text, &resource))
 		return 0;
-	if (spec->epoch != fence_session_epoch)
-		spec->returns = 0;
 	if (shown > 0)
 	{
 		FenceOffer	offer = {0};
@@ -170,6 +170,27 @@ admit_resource(const Judgement *judgement, HeapTuple row, int64 shown)
 	return token;
 }
 
+/* The token that the row is remembered to be admitted with, or 0. */
+static inline int64
+remembered_token(const Judgement *judgement, HeapTuple row)
+{
+	const FenceSpec *spec = judgement->spec;
+	uint64		number;
+
+	if (spec->epoch != fence_session_epoch)
+		return 0;
+	if (!spec->packs)
+		return spec->known &&
+			fence_key_is_remembered(spec->key, row, judgement->desc) ?
+			spec->token : 0;
+	if (!fence_key_pack(spec->key, row, judgement->desc, &number))
+		return 0;
+	if (spec->known && number == spec->number)
+		return spec->token;
+	return spec->memo == NULL ? 0 :
+		fence_memo_find(spec->memo, fence_session_epoch, number);
+}
+
 /*
  * admit_row
  *
@@ -180,21 +201,10 @@ admit_resource(const Judgement *judgement, HeapTuple row, int64 shown)
 static inline int64
 admit_row(const Judgement *judgement, HeapTuple row, int64 shown)
 {
-	const FenceSpec *spec = judgement->spec;
-	uint64		number;
+	int64		token = remembered_token(judgement, row);
 
-	if (spec->known && spec->epoch == fence_session_epoch &&
-		(shown == 0 || shown == spec->token) &&
-		fence_key_is_remembered(spec->key, row, judgement->desc))
-		return spec->token;
-	if (spec->memo != NULL &&
-		fence_key_pack(spec->key, row, judgement->desc, &number))
-	{
-		int64		token = fence_memo_find(spec->memo, fence_session_epoch, number);
-
-		if (token > 0 && (shown == 0 || shown == token))
-			return token;
-	}
+	if (token > 0 && (shown == 0 || shown == token))
+		return token;
 	return admit_resource(judgement, row, shown);
 }
 
