@@ -19,8 +19,16 @@ typedef struct Admission
 	ItemPointerData fence;		/* where the fence's row was; a hint */
 	bool		observed;		/* judged for the log only */
 	uint16		len;
+	uint32		earlier;		/* the entry made before; see entry_at() */
 	char		resource[FLEXIBLE_ARRAY_MEMBER];
 } Admission;
+
+/* An admission among others in order. */
+typedef struct FenceAdmitted
+{
+	uint64		leading;		/* decides the order, unless it is equal */
+	Admission  *admission;
+} FenceAdmitted;
 
 static inline FenceString
 fence_admission_resource(const Admission *admission)
@@ -46,7 +54,7 @@ extern Admission *fence_admission_find(FenceString resource, bool observed);
 extern void fence_admission_record(FenceString resource, bool observed,
 								   int64 token, Oid target,
 								   const ItemPointerData *fence);
-extern Admission **fence_admission_sorted(uint64 *count);
+extern FenceAdmitted *fence_admission_sorted(uint64 *count);
 extern void fence_admission_end_subxact(SubXactEvent event);
 extern void fence_admission_forget(void);
 

@@ -446,7 +446,7 @@ check_admissions(void)
 	bool		lock = !XactReadOnly ||
 		TransactionIdIsValid(GetTopTransactionIdIfAny());
 	uint64		count;
-	Admission **sorted = fence_admission_sorted(&count);
+	FenceAdmitted *sorted = fence_admission_sorted(&count);
 	FenceTable *table;
 
 	PushActiveSnapshot(GetTransactionSnapshot());
@@ -454,7 +454,7 @@ check_admissions(void)
 	for (uint64 i = 0; i < count; i++)
 	{
 		CHECK_FOR_INTERRUPTS();
-		check_admission(table, sorted[i], lock);
+		check_admission(table, sorted[i].admission, lock);
 	}
 	fence_table_close(table);
 	PopActiveSnapshot();
