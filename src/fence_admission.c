@@ -72,7 +72,7 @@ begin_admissions(void)
 {
 	session_context = AllocSetContextCreate(TopTransactionContext,
 											"lockfence admissions",
-											ALLOCSET_SMALL_SIZES);
+											ALLOCSET_DEFAULT_SIZES);
 	nblocks = 0;
 	block_used = block_size = 0;
 	max_blocks = FIRST_BLOCKS;

@@ -25,14 +25,12 @@
 #include "postgres.h"
 
 #include "access/genam.h"
-#include "access/heapam.h"
 #include "access/table.h"
 #include "access/tableam.h"
 #include "access/xact.h"
 #include "catalog/indexing.h"
 #include "catalog/pg_collation.h"
 #include "common/hashfn.h"
-#include "executor/tuptable.h"
 #include "miscadmin.h"
 #include "storage/bufmgr.h"
 #include "storage/lmgr.h"
@@ -51,8 +49,7 @@
 struct FenceTable
 {
 	Relation	heap;
-	Relation	index;
-	IndexScanDesc scan;
+	IndexScanDesc scan;			/* NULL until it is needed */
 	TupleTableSlot *slot;
 
 	/* The scan's key: a text datum, which the scan points to. */
@@ -73,11 +70,8 @@ fence_table_open(LOCKMODE lockmode)
 	FenceTable *table = palloc(sizeof(FenceTable));
 
 	table->heap = table_open(fence_catalog_oid(FENCE_CATALOG_TABLE), lockmode);
-	table->index = index_open(fence_catalog_oid(FENCE_CATALOG_INDEX),
-							  AccessShareLock);
+	table->scan = NULL;
 	table->slot = table_slot_create(table->heap, NULL);
-	table->scan = index_beginscan_compat(table->heap, table->index,
-										 SnapshotAny, 1);
 	return table;
 }
 
@@ -85,9 +79,14 @@ fence_table_open(LOCKMODE lockmode)
 void
 fence_table_close(FenceTable *table)
 {
-	index_endscan(table->scan);
+	if (table->scan != NULL)
+	{
+		Relation	index = table->scan->indexRelation;
+
+		index_endscan(table->scan);
+		index_close(index, NoLock);
+	}
 	ExecDropSingleTupleTableSlot(table->slot);
-	index_close(table->index, NoLock);
 	table_close(table->heap, NoLock);
 	pfree(table);
 }
@@ -115,20 +114,6 @@ take_row(FenceTable *table, FenceRow *row)
 	ExecClearTuple(table->slot);
 }
 
-/* Is the version in the slot live? */
-static bool
-slot_is_live(FenceTable *table)
-{
-	Buffer		buffer;
-	HeapTuple	tuple = slot_tuple(table, &buffer);
-	TM_Result	result;
-
-	LockBuffer(buffer, BUFFER_LOCK_SHARE);
-	result = fence_version_judge(tuple, GetCurrentCommandId(false), buffer);
-	LockBuffer(buffer, BUFFER_LOCK_UNLOCK);
-	return fence_version_is_live(result);
-}
-
 /* The resource of the version in the slot, in its buffer. */
 static FenceString
 slot_resource(FenceTable *table)
@@ -150,6 +135,11 @@ set_key(FenceTable *table, StrategyNumber strategy, RegProcedure procedure,
 {
 	ScanKeyData key;
 
+	if (table->scan == NULL)
+		table->scan = index_beginscan_compat(table->heap,
+											 index_open(fence_catalog_oid(FENCE_CATALOG_INDEX),
+														AccessShareLock),
+											 SnapshotAny, 1);
 	SET_VARSIZE(&table->key_header, VARHDRSZ + bytes.len);
 	memcpy(table->key_data, bytes.data, bytes.len);
 	ScanKeyEntryInitialize(&key, 0, 1, strategy, InvalidOid, C_COLLATION_OID,
@@ -259,7 +249,7 @@ fence_table_read_at(FenceTable *table, FenceString resource,
 
 	if (ItemPointerIsValid(&tid) &&
 		table_tuple_fetch_row_version(table->heap, &tid, SnapshotAny, table->slot) &&
-		slot_is_live(table) &&
+		fence_version_in_slot_is_live(table->slot) &&
 		fence_string_equal(slot_resource(table), resource))
 	{
 		take_row(table, row);
@@ -381,9 +371,9 @@ first_use(FenceString resource)
  *
  * Get ready to insert the first fence of a resource. True if there is none and
  * nobody is inserting one; then fence_table_insert() must follow, or
- * fence_table_unlock_absent(). First uses
- * are put in order by a lock on the table's object and the key's hash, held
- * from here to the insertion: after that the row itself tells.
+ * fence_table_unlock_absent(). First uses are put in order by a lock on the
+ * table's object and the key's hash, held from here to the insertion: after
+ * that the row itself tells.
  */
 bool
 fence_table_lock_absent(FenceTable *table, FenceString resource)
@@ -393,8 +383,7 @@ fence_table_lock_absent(FenceTable *table, FenceString resource)
 	DEBUG_POINT("first-use");
 	LockDatabaseObject(RelationGetRelid(table->heap), first_use(resource), 0,
 					   ExclusiveLock);
-	if (!find_live(table, resource, &inserter) &&
-		!TransactionIdIsValid(inserter))
+	if (!find_live(table, resource, &inserter) && !TransactionIdIsValid(inserter))
 		return true;
 	ExecClearTuple(table->slot);
 	fence_table_unlock_absent(table, resource);
@@ -473,7 +462,7 @@ fence_table_next(FenceTable *table, FenceString prefix, FenceString *resource,
 		CHECK_FOR_INTERRUPTS();
 		if (name.len < prefix.len || memcmp(name.data, prefix.data, prefix.len) != 0)
 			break;
-		if (!slot_is_live(table))
+		if (!fence_version_in_slot_is_live(table->slot))
 			continue;
 
 		resource->len = name.len;

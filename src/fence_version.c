@@ -2,13 +2,15 @@
  * fence_version.c
  *		Which version of a row counts, whatever the transaction's snapshot.
  *
- * Rule: the caller has pinned and locked the buffer.
+ * Rule: the caller has pinned the buffer.
  */
 #include "postgres.h"
 
 #include "access/heapam.h"
 #include "access/htup_details.h"
 #include "access/transam.h"
+#include "access/xact.h"
+#include "storage/bufmgr.h"
 #include "storage/procarray.h"
 
 #include "fence_version.h"
@@ -18,7 +20,8 @@
  *
  * HeapTupleSatisfiesUpdate(), which answers "being modified" for as long as
  * anybody still holds a lock on a version, even if its update has committed.
- * Such a version is not live any more, and here the answer says so.
+ * Such a version is not live any more, and here the answer says so. The caller
+ * has locked the buffer.
  */
 TM_Result
 fence_version_judge(HeapTuple tuple, CommandId cid, Buffer buffer)
@@ -37,4 +40,18 @@ fence_version_judge(HeapTuple tuple, CommandId cid, Buffer buffer)
 		return result;
 	return ItemPointerEquals(&tuple->t_self, &tuple->t_data->t_ctid) ?
 		TM_Deleted : TM_Updated;
+}
+
+/* fence_version_in_slot_is_live: fetched with any snapshot */
+bool
+fence_version_in_slot_is_live(TupleTableSlot *slot)
+{
+	HeapTuple	tuple = ExecFetchSlotHeapTuple(slot, false, NULL);
+	Buffer		buffer = ((BufferHeapTupleTableSlot *) slot)->buffer;
+	TM_Result	result;
+
+	LockBuffer(buffer, BUFFER_LOCK_SHARE);
+	result = fence_version_judge(tuple, GetCurrentCommandId(false), buffer);
+	LockBuffer(buffer, BUFFER_LOCK_UNLOCK);
+	return fence_version_is_live(result);
 }

@@ -18,4 +18,6 @@ fence_version_is_live(TM_Result result)
 	return result == TM_Ok || result == TM_BeingModified;
 }
 
+extern bool fence_version_in_slot_is_live(TupleTableSlot *slot);
+
 #endif							/* FENCE_VERSION_H */
