@@ -16,7 +16,7 @@
 
 #include "fence_param.h"
 
-#define TTL_MIN		(INT64CONST(10000))	/* microseconds */
+#define TTL_MIN		(INT64CONST(10000)) /* microseconds */
 #define TTL_MAX		(INT64CONST(366) * USECS_PER_DAY)
 #define AGE_MAX		(INT64CONST(36600) * USECS_PER_DAY)
 

@@ -202,6 +202,7 @@ create_guards(List *members, List *always, Oid function,
 	}
 
 	if (fence_guard_fires_always(args))
+	{
 		foreach(lc, members)
 		{
 			appendStringInfo(&sql, "ALTER TABLE ONLY %s"
@@ -210,6 +211,7 @@ create_guards(List *members, List *always, Oid function,
 							 qualified_name(lfirst_oid(lc)));
 			execute(&sql);
 		}
+	}
 
 	SPI_finish();
 }

@@ -93,7 +93,7 @@ flush(XactEvent event, void *arg)
 	FenceShard *shard;
 
 	if (!fence_stats_begun || (event != XACT_EVENT_COMMIT && event != XACT_EVENT_ABORT &&
-					 event != XACT_EVENT_PREPARE))
+							   event != XACT_EVENT_PREPARE))
 		return;
 	fence_stats_begun = false;
 	if (database != NULL)

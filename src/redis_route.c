@@ -313,7 +313,7 @@ redis_route_ask(RedisAsk *ask, int argc, const FenceString *argv, RespReply *rep
 						REDIS_MAX_REASON);
 				if (!route.reused)
 					return end == REDIS_UNSENT ? outcome : REDIS_UNKNOWN;
-				/* A connection is found again at most once: this one is closed. */
+				/* Repeats once at most, since this connection is closed. */
 				ask->repeated |= end == REDIS_CUT;
 				break;
 		}
