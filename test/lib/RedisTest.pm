@@ -112,8 +112,9 @@ END
 	if ($$ == $parent)
 	{
 		my $status = $?;
+		my @left = @children;
 
-		reap($_, 'KILL') foreach @children;
+		reap($_, 'KILL') foreach @left;
 		$? = $status;
 	}
 }
