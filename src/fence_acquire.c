@@ -14,12 +14,13 @@
 #include "access/xact.h"
 #include "fmgr.h"
 #include "miscadmin.h"
-#include "utils/resowner.h"
 #include "utils/timestamp.h"
 
+#include "fence_entry.h"
 #include "fence_param.h"
 #include "fence_result.h"
 #include "fence_stats.h"
+#include "fence_subxact.h"
 #include "fence_take.h"
 #include "fence_wakeup.h"
 #include "redis_fence.h"
@@ -35,15 +36,6 @@ enum
 	RESOURCE = COLUMNS,			/* fence_acquire_all only */
 	ALL_COLUMNS
 };
-
-static void
-prevent_unless_writable(const char *command)
-{
-	fence_stats_begin();
-	PreventCommandDuringRecovery(command);
-	PreventCommandIfReadOnly(command);
-	PreventCommandIfParallelMode(command);
-}
 
 static void
 set_granted(FenceResult *result, const FenceRow *row, FenceHow how, int64 ttl)
@@ -132,7 +124,7 @@ fence_acquire(PG_FUNCTION_ARGS)
 	claim.ttl = fence_param_ttl(fcinfo, 2);
 	limit = fence_param_wait(fcinfo, 3);
 	claim.authority = fence_param_authority(fcinfo, 4, false);
-	prevent_unless_writable("fence_acquire()");
+	fence_entry_writes("fence_acquire()");
 	if (strcmp(claim.authority, FENCE_AUTHORITY_POSTGRES) != 0)
 	{
 		fence_result_begin(&result, fcinfo, COLUMNS);
@@ -216,32 +208,43 @@ look_at_each(FenceClaim claim, const FenceString *resources, int count,
 	return taken;
 }
 
-/*
- * Take every resource as it was looked at; the one that stands in the way is
- * at *at. The token is minted for the first and goes to the others, all of
- * which are locked then.
- */
-static FenceTaken
-take_each(FenceClaim claim, const FenceString *resources, int count,
-		  FenceGrant *grants, int *at)
+/* One try to take every resource, as each was looked at. */
+typedef struct Attempt
 {
-	FenceTable *table = fence_table_open(RowExclusiveLock);
-	FenceTaken	taken = FENCE_GRANTED;
+	FenceClaim	claim;
+	const FenceString *resources;
+	int			count;
+	FenceGrant *grants;
+	int			at;				/* which one stands in the way */
+	FenceTaken	taken;
+} Attempt;
 
-	for (int i = 0; i < count && taken == FENCE_GRANTED; i++)
+/*
+ * Take every resource. The token is minted for the first and goes to the
+ * others, all of which are locked then. True if all are granted.
+ */
+static bool
+take_each(void *arg)
+{
+	Attempt    *attempt = arg;
+	FenceGrant *grants = attempt->grants;
+	FenceTable *table = fence_table_open(RowExclusiveLock);
+
+	attempt->taken = FENCE_GRANTED;
+	for (int i = 0; i < attempt->count && attempt->taken == FENCE_GRANTED; i++)
 	{
 		CHECK_FOR_INTERRUPTS();
-		*at = i;
-		taken = fence_take_lock(table, &grants[i]);
+		attempt->at = i;
+		attempt->taken = fence_take_lock(table, &grants[i]);
 	}
-	for (int i = 0; i < count && taken == FENCE_GRANTED; i++)
+	for (int i = 0; i < attempt->count && attempt->taken == FENCE_GRANTED; i++)
 	{
-		claim.resource = resources[i];
-		taken = fence_take_write(table, &claim, &grants[i]);
-		claim.token = grants[0].row.token;
+		attempt->claim.resource = attempt->resources[i];
+		attempt->taken = fence_take_write(table, &attempt->claim, &grants[i]);
+		attempt->claim.token = grants[0].row.token;
 	}
 	fence_table_close(table);
-	return taken;
+	return attempt->taken == FENCE_GRANTED;
 }
 
 /* take_each() in a subtransaction, which is rolled back unless it is granted. */
@@ -249,36 +252,18 @@ static FenceTaken
 try_all(const FenceClaim *claim, const FenceString *resources, int count,
 		FenceGrant *grants, int *at)
 {
-	MemoryContext context = CurrentMemoryContext;
-	ResourceOwner owner = CurrentResourceOwner;
-	FenceTaken	taken = FENCE_HELD;
+	Attempt		attempt;
+	ErrorData  *error;
 
-	BeginInternalSubTransaction(NULL);
-	MemoryContextSwitchTo(context);
-	PG_TRY();
-	{
-		taken = take_each(*claim, resources, count, grants, at);
-		if (taken == FENCE_GRANTED)
-			ReleaseCurrentSubTransaction();
-		else
-			RollbackAndReleaseCurrentSubTransaction();
-		MemoryContextSwitchTo(context);
-		CurrentResourceOwner = owner;
-	}
-	PG_CATCH();
-	{
-		ErrorData  *error;
-
-		MemoryContextSwitchTo(context);
-		error = CopyErrorData();
-		FlushErrorState();
-		RollbackAndReleaseCurrentSubTransaction();
-		MemoryContextSwitchTo(context);
-		CurrentResourceOwner = owner;
+	attempt.claim = *claim;
+	attempt.resources = resources;
+	attempt.count = count;
+	attempt.grants = grants;
+	error = fence_subxact_run(take_each, &attempt);
+	if (error != NULL)
 		ReThrowError(error);
-	}
-	PG_END_TRY();
-	return taken;
+	*at = attempt.at;
+	return attempt.taken;
 }
 
 /*
@@ -306,7 +291,7 @@ fence_acquire_all(PG_FUNCTION_ARGS)
 	/* The end of a subtransaction would take it off a channel. */
 	fence_wait_begin(&wait, fence_param_wait(fcinfo, 3), NULL);
 	claim.authority = FENCE_AUTHORITY_POSTGRES;
-	prevent_unless_writable("fence_acquire_all()");
+	fence_entry_writes("fence_acquire_all()");
 
 	grants = palloc(sizeof(FenceGrant) * count);
 	do

@@ -11,6 +11,7 @@
 #include "fmgr.h"
 #include "miscadmin.h"
 
+#include "fence_entry.h"
 #include "fence_generation.h"
 #include "fence_param.h"
 #include "fence_prefix.h"
@@ -55,8 +56,7 @@ fence_override(PG_FUNCTION_ARGS)
 	FenceRow	row;
 	int64		before;
 
-	PreventCommandDuringRecovery("fence_override()");
-	PreventCommandIfReadOnly("fence_override()");
+	fence_entry_writes("fence_override()");
 
 	table = fence_table_open(RowExclusiveLock);
 	lock_external(table, resource, &row);
@@ -87,8 +87,7 @@ fence_adopt(PG_FUNCTION_ARGS)
 	FenceTable *table;
 	FenceRow	row;
 
-	PreventCommandDuringRecovery("fence_adopt()");
-	PreventCommandIfReadOnly("fence_adopt()");
+	fence_entry_writes("fence_adopt()");
 
 	table = fence_table_open(RowExclusiveLock);
 	lock_external(table, resource, &row);
@@ -115,8 +114,7 @@ fence_accept_external(PG_FUNCTION_ARGS)
 	FenceString prefix = fence_param_prefix(fcinfo, 0);
 	bool		accept = fence_param_bool(fcinfo, 1, "accept");
 
-	PreventCommandDuringRecovery("fence_accept_external()");
-	PreventCommandIfReadOnly("fence_accept_external()");
+	fence_entry_writes("fence_accept_external()");
 	fence_prefix_set_rule(prefix, accept);
 	PG_RETURN_VOID();
 }

@@ -17,6 +17,7 @@
 #include "utils/builtins.h"
 #include "utils/timestamp.h"
 
+#include "fence_entry.h"
 #include "fence_generation.h"
 #include "fence_param.h"
 #include "fence_result.h"
@@ -28,15 +29,6 @@
 PG_FUNCTION_INFO_V1(fence_renew);
 PG_FUNCTION_INFO_V1(fence_release);
 PG_FUNCTION_INFO_V1(fence_issue);
-
-static void
-prevent_unless_writable(const char *command)
-{
-	fence_stats_begin();
-	PreventCommandDuringRecovery(command);
-	PreventCommandIfReadOnly(command);
-	PreventCommandIfParallelMode(command);
-}
 
 /* Is this the row's current generation? Token 0 compares the holder only. */
 static bool
@@ -87,7 +79,7 @@ fence_renew(PG_FUNCTION_ARGS)
 	RedisTerm	term;
 	bool		by_redis;
 
-	prevent_unless_writable("fence_renew()");
+	fence_entry_writes("fence_renew()");
 
 	table = fence_table_open(RowExclusiveLock);
 	(void) fence_table_read(table, resource, &row);
@@ -146,7 +138,7 @@ fence_release(PG_FUNCTION_ARGS)
 	RedisFenceStatus in_redis = REDIS_FENCE_LOST;
 	bool		released;
 
-	prevent_unless_writable("fence_release()");
+	fence_entry_writes("fence_release()");
 	if (authority != NULL && strcmp(authority, FENCE_AUTHORITY_POSTGRES) != 0)
 		(void) redis_server_get(authority);
 
@@ -205,7 +197,7 @@ fence_issue(PG_FUNCTION_ARGS)
 	FenceTable *table;
 	FenceRow	row;
 
-	prevent_unless_writable("fence_issue()");
+	fence_entry_writes("fence_issue()");
 
 	table = fence_table_open(RowExclusiveLock);
 	row.found = false;

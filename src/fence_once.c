@@ -11,6 +11,7 @@
 #include "fmgr.h"
 #include "miscadmin.h"
 
+#include "fence_entry.h"
 #include "fence_operation.h"
 #include "fence_param.h"
 #include "fence_session.h"
@@ -52,9 +53,7 @@ fence_once(PG_FUNCTION_ARGS)
 	operation = fence_param_operation(fcinfo, 2);
 	offer.holder = fence_param_optional_holder(fcinfo, 3);
 
-	PreventCommandDuringRecovery("fence_once()");
-	PreventCommandIfReadOnly("fence_once()");
-	PreventCommandIfParallelMode("fence_once()");
+	fence_entry_writes("fence_once()");
 
 	(void) fence_admit(&offer);
 	if (offer.holder.data == NULL)

@@ -8,13 +8,11 @@
  */
 #include "postgres.h"
 
-#include "access/xact.h"
 #include "miscadmin.h"
-#include "utils/memutils.h"
-#include "utils/resowner.h"
 
 #include "compat.h"
 #include "fence_shared.h"
+#include "fence_subxact.h"
 
 #define SHARED_NAME		"lockfence 1"	/* the layout's version */
 #define TRANCHE_NAME	"Lockfence"
@@ -80,40 +78,28 @@ fence_shared_preload(void)
 						   find_memory, &previous_startup);
 }
 
+static bool
+attach(void *arg)
+{
+	shared = named_segment_compat(SHARED_NAME, sizeof(FenceShared), init_shared);
+	return true;
+}
+
 /* Attach in a subtransaction: what goes wrong there must not fail the caller. */
 static void
-attach(void)
+try_to_attach(void)
 {
-	MemoryContext context = CurrentMemoryContext;
-	ResourceOwner owner = CurrentResourceOwner;
+	ErrorData  *error = fence_subxact_run(attach, NULL);
 
-	BeginInternalSubTransaction(NULL);
-	MemoryContextSwitchTo(context);
-	PG_TRY();
-	{
-		shared = named_segment_compat(SHARED_NAME, sizeof(FenceShared), init_shared);
-		ReleaseCurrentSubTransaction();
-		MemoryContextSwitchTo(context);
-		CurrentResourceOwner = owner;
-	}
-	PG_CATCH();
-	{
-		ErrorData  *error;
-
-		MemoryContextSwitchTo(context);
-		error = CopyErrorData();
-		FlushErrorState();
-		RollbackAndReleaseCurrentSubTransaction();
-		MemoryContextSwitchTo(context);
-		CurrentResourceOwner = owner;
-		if (error->sqlerrcode == ERRCODE_QUERY_CANCELED)
-			ReThrowError(error);
-		ereport(LOG,
-				(errmsg("lockfence statistics are not available in this session"),
-				 errdetail_internal("%s", error->message)));
-		FreeErrorData(error);
-	}
-	PG_END_TRY();
+	if (error == NULL)
+		return;
+	shared = NULL;
+	if (error->sqlerrcode == ERRCODE_QUERY_CANCELED)
+		ReThrowError(error);
+	ereport(LOG,
+			(errmsg("lockfence statistics are not available in this session"),
+			 errdetail_internal("%s", error->message)));
+	FreeErrorData(error);
 }
 
 /*
@@ -129,7 +115,7 @@ fence_shared(void)
 	if (unlikely(!tried))
 	{
 		if (LOCKFENCE_NAMED_SEGMENTS)
-			attach();
+			try_to_attach();
 		if (shared != NULL)
 			register_tranche_compat(shared->tranche, TRANCHE_NAME);
 		tried = true;
