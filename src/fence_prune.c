@@ -68,14 +68,17 @@ prune(const PruneRequest *request, int64 *floor)
 	fence_table_scan(table, request->prefix);
 	while (pruned < request->max_rows)
 	{
-		MemoryContext old = MemoryContextSwitchTo(row_context);
-		bool		more = fence_table_next(table, request->prefix, &resource, &row);
-		bool		chosen = more && may_prune(request, resource, &row);
+		MemoryContext old;
+		bool		chosen;
 
+		/* Not in row_context: the scan may keep what it allocates there. */
+		if (!fence_table_next(table, request->prefix, &resource, &row))
+			break;
+		old = MemoryContextSwitchTo(row_context);
+		chosen = may_prune(request, resource, &row);
 		MemoryContextSwitchTo(old);
 		MemoryContextReset(row_context);
-		if (!more)
-			break;
+		pfree(unconstify(char *, resource.data));
 
 		/* One that is in use just now is not idle. */
 		if (chosen &&
