@@ -51,6 +51,7 @@ static const Right rights[] = {
 	{MONITOR | OPERATOR, true, "EXECUTE ON FUNCTION", "read_activity()"},
 	{MONITOR | OPERATOR, false, "EXECUTE ON FUNCTION", "fence_audit(boolean)"},
 	{MONITOR | OPERATOR, true, "EXECUTE ON FUNCTION", "check_guard(regclass, oid)"},
+	{MONITOR | OPERATOR, true, "EXECUTE ON FUNCTION", "above_fence(regclass, oid, record)"},
 	{MONITOR | OPERATOR, true, "EXECUTE ON FUNCTION", "accepts_external(text)"},
 	{MONITOR | OPERATOR, true, "SELECT ON", "fences"},
 	{MONITOR | OPERATOR, true, "SELECT ON", "stats"},

@@ -1,7 +1,7 @@
 /*
  * fence_guard.c
- *		SQL entries that look at a guard: fence_resource, lockfence.guard and
- *		lockfence.check_guard.
+ *		SQL entries that look at a guard: fence_resource, lockfence.guard,
+ *		lockfence.check_guard and lockfence.above_fence.
  *
  * Rule: nothing here changes anything, and nothing uses the cache of
  * specifications, because converting a value can run code that writes to the
@@ -27,11 +27,13 @@
 
 #include "fence_result.h"
 #include "fence_spec.h"
+#include "fence_table.h"
 #include "fence_target.h"
 
 PG_FUNCTION_INFO_V1(fence_resource);
 PG_FUNCTION_INFO_V1(lockfence_guard);
 PG_FUNCTION_INFO_V1(lockfence_check_guard);
+PG_FUNCTION_INFO_V1(lockfence_above_fence);
 
 /* Columns of lockfence.guard */
 enum
@@ -255,4 +257,64 @@ lockfence_check_guard(PG_FUNCTION_ARGS)
 	fence_spec_build(&spec, rel, PG_GETARG_OID(1), CurrentMemoryContext, ERROR);
 	relation_close(rel, AccessShareLock);
 	PG_RETURN_VOID();
+}
+
+/*
+ * lockfence.above_fence(target regclass, trigger_oid oid, row_data record)
+ *		returns boolean
+ *
+ * Does a row of a guarded table carry a token above the fence of its resource?
+ * For the audit, which looks at tables of others: nothing here runs code that
+ * belongs to a column's type, as casts, operators and input functions do.
+ */
+Datum
+lockfence_above_fence(PG_FUNCTION_ARGS)
+{
+	Relation	rel;
+	FenceSpec	spec;
+	HeapTupleHeader header;
+	HeapTupleData tuple;
+	FenceTable *table;
+	FenceRow	row;
+	FenceKeyFault fault;
+	FenceKeyText text;
+	FenceString resource;
+	Datum		token = (Datum) 0;
+	bool		isnull = true;
+
+	if (PG_ARGISNULL(0) || PG_ARGISNULL(1) || PG_ARGISNULL(2))
+		PG_RETURN_NULL();
+	header = PG_GETARG_HEAPTUPLEHEADER(2);
+	rel = relation_open(PG_GETARG_OID(0), AccessShareLock);
+	if (HeapTupleHeaderGetTypeId(header) != rel->rd_rel->reltype)
+		ereport(ERROR,
+				(errcode(ERRCODE_DATATYPE_MISMATCH),
+				 errmsg("row is not of table \"%s\"", RelationGetRelationName(rel))));
+	fence_spec_build(&spec, rel, PG_GETARG_OID(1), CurrentMemoryContext, ERROR);
+
+	tuple.t_len = HeapTupleHeaderGetDatumLength(header);
+	ItemPointerSetInvalid(&tuple.t_self);
+	tuple.t_tableOid = InvalidOid;
+	tuple.t_data = header;
+	if (spec.token_attnum != InvalidAttrNumber)
+		token = fence_row_attr(&tuple, spec.token_attnum, RelationGetDescr(rel),
+							   &isnull);
+	if (isnull)
+	{
+		relation_close(rel, AccessShareLock);
+		PG_RETURN_BOOL(false);
+	}
+
+	fault = fence_key_build_row(spec.key, &tuple, RelationGetDescr(rel), &text);
+	if (fault != FENCE_KEY_OK)
+		(void) fence_spec_row_error(&spec, rel, fault, &text, ERROR);
+	resource.data = text.data;
+	resource.len = text.len;
+	relation_close(rel, AccessShareLock);
+
+	table = fence_table_open(AccessShareLock);
+	row.token = 0;
+	(void) fence_table_read(table, resource, &row);
+	fence_table_close(table);
+	PG_RETURN_BOOL(DatumGetInt64(token) > (row.found ? row.token : 0));
 }

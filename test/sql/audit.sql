@@ -186,6 +186,44 @@ RESET ROLE;
 DROP OWNED BY regress_monitor;
 DROP ROLE regress_monitor;
 
+-- What belongs to the owner of a table does not run with the rights of whoever
+-- looks at it: neither checks and casts of the columns' types nor policies.
+CREATE TABLE ran (by text);
+CREATE FUNCTION spy() RETURNS boolean LANGUAGE plpgsql AS $$
+BEGIN INSERT INTO audit.ran VALUES (current_user); RETURN true; END $$;
+CREATE FUNCTION checked(text) RETURNS boolean LANGUAGE sql AS 'SELECT audit.spy()';
+CREATE DOMAIN checked_text AS text CHECK (checked(VALUE));
+CREATE TYPE mood AS ENUM ('happy');
+CREATE FUNCTION mood_json(mood) RETURNS json LANGUAGE sql AS 'SELECT ''"x"''::json FROM audit.spy()';
+CREATE CAST (mood AS json) WITH FUNCTION mood_json(mood);
+CREATE TYPE number AS ENUM ('one');
+CREATE FUNCTION number_bigint(number) RETURNS bigint LANGUAGE sql AS 'SELECT 1::bigint FROM audit.spy()';
+CREATE CAST (number AS bigint) WITH FUNCTION number_bigint(number) AS IMPLICIT;
+CREATE TABLE trap (res checked_text, tok bigint, m mood DEFAULT 'happy');
+SELECT fence_protect('trap', 'audit:trap:{res}', 'tok');
+BEGIN;
+SELECT fence_bypass('trap', 'test');
+INSERT INTO trap VALUES ('a', 5);
+COMMIT;
+ALTER TABLE trap ENABLE ROW LEVEL SECURITY, FORCE ROW LEVEL SECURITY;
+CREATE POLICY spying ON trap USING (spy());
+DELETE FROM ran;
+SELECT * FROM findings(true) WHERE target = 'trap'::regclass;
+CREATE ROLE regress_reader;
+SELECT fence_grant('regress_reader', 'monitor');
+GRANT USAGE ON SCHEMA audit TO regress_reader;
+GRANT SELECT ON trap TO regress_reader;
+GRANT INSERT ON ran TO regress_reader;
+SET ROLE regress_reader;
+SELECT * FROM findings(true) WHERE target = 'trap'::regclass;
+RESET ROLE;
+ALTER TABLE trap ALTER tok TYPE number USING 'one';
+SELECT * FROM findings(true) WHERE target = 'trap'::regclass;
+SELECT * FROM ran;
+DROP TABLE trap;
+DROP OWNED BY regress_reader;
+DROP ROLE regress_reader;
+
 -- It does not depend on the caller's search_path, and reads no lookalikes.
 SET search_path = '';
 CREATE TEMP TABLE pg_trigger (a int);
