@@ -105,7 +105,7 @@ redis_conn_done(RedisConn *conn)
 
 /* Close what an error has left and what has changed; forget what is closed. */
 static void
-sweep(void)
+sweep(bool idle)
 {
 	HASH_SEQ_STATUS scan;
 	RedisConn  *conn;
@@ -113,7 +113,7 @@ sweep(void)
 	hash_seq_init(&scan, connections);
 	while ((conn = hash_seq_search(&scan)) != NULL)
 	{
-		if (conn->link.fd >= 0 && !conn->busy && !conn->invalid)
+		if (conn->link.fd >= 0 && !conn->busy && !conn->invalid && !idle)
 			continue;
 		redis_conn_close(conn);
 		(void) hash_search(connections, &conn->key, HASH_REMOVE, NULL);
@@ -142,7 +142,7 @@ redis_conn_find(const RedisServer *server, const char *node)
 
 	if (connections == NULL)
 		create_table();
-	sweep();
+	sweep(false);
 	set_key(&key, server, node);
 	conn = hash_search(connections, &key, HASH_FIND, NULL);
 	if (conn != NULL && !redis_link_quiet(&conn->link))
@@ -408,6 +408,8 @@ redis_conn_open(const RedisServer *server, const char *node,
 	bool		found;
 	int64		connected_by = redis_clock() + server->options.connect_timeout * INT64CONST(1000);
 
+	if (!redis_link_spare())
+		sweep(true);
 	set_key(&key, server, node);
 	conn = hash_search(connections, &key, HASH_ENTER, &found);
 	if (found)

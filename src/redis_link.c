@@ -77,6 +77,21 @@ redis_link_close(RedisLink *link)
 	ReleaseExternalFD();
 }
 
+/* redis_link_spare: may this backend open a socket, and wait for it? */
+bool
+redis_link_spare(void)
+{
+	bool		spare;
+
+	if (!AcquireExternalFD())
+		return false;
+	spare = AcquireExternalFD();
+	if (spare)
+		ReleaseExternalFD();
+	ReleaseExternalFD();
+	return spare;
+}
+
 /* One address: connect to it, or close again and say why not. */
 static bool
 connect_address(RedisLink *link, const struct sockaddr *address, socklen_t len,
@@ -86,7 +101,7 @@ connect_address(RedisLink *link, const struct sockaddr *address, socklen_t len,
 	socklen_t	error_len = sizeof(error);
 	int			on = 1;
 
-	if (!AcquireExternalFD())
+	if (!redis_link_spare() || !AcquireExternalFD())
 		ereport(ERROR,
 				(errcode(ERRCODE_INSUFFICIENT_RESOURCES),
 				 errmsg("could not connect to Redis: too many open files"),

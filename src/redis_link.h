@@ -23,6 +23,7 @@ typedef enum RedisStream
 
 extern int64 redis_clock(void);
 
+extern bool redis_link_spare(void);
 extern bool redis_link_open(RedisLink *link, const char *server,
 							const RedisEndpoint *endpoint,
 							const RedisOptions *options, int64 deadline,

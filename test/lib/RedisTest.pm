@@ -292,6 +292,13 @@ sub relay_loop
 				push @later, [ time + $mode[1] / 1000, $client, $bytes ];
 				next;
 			}
+			# Answers stay in order.
+			my ($before) = reverse grep { $_->[1] == $client } @later;
+			if ($before)
+			{
+				push @later, [ $before->[0], $client, $bytes ];
+				next;
+			}
 			syswrite $client, $bytes;
 		}
 		my @due = grep { $_->[0] <= time } @later;
@@ -405,7 +412,19 @@ sub read_reply
 	return substr $bytes, 0, $rest;
 }
 
+# Once more if the server has closed an idle connection.
 sub command
+{
+	my ($self, @words) = @_;
+	my $used = $self->{socket};
+	my $reply = eval { $self->command_once(@words) };
+
+	return $reply unless $@;
+	die $@ unless $used && $@ =~ /closed/;
+	return $self->command_once(@words);
+}
+
+sub command_once
 {
 	my ($self, @words) = @_;
 
@@ -435,7 +454,8 @@ sub mode
 	my ($self, $verb, $arg, %more) = @_;
 
 	open my $file, '>', "$self->{file}.new" or die "mode: $!";
-	print $file join "\0", $verb, $arg // '', $more{match} // 'EVAL', $more{once} ? 1 : 0;
+	print $file join ' ', $verb, map { unpack 'H*', $_ } $arg // '',
+	  $more{match} // 'EVAL', $more{once} ? 1 : 0;
 	close $file;
 	rename "$self->{file}.new", $self->{file} or die "mode: $!";
 	return;
@@ -445,8 +465,8 @@ sub mode
 sub current
 {
 	my ($self, $bytes) = @_;
-	my ($verb, $arg, $match, $once) =
-	  split /\0/, PostgreSQL::Test::Utils::slurp_file($self->{file}), -1;
+	my ($verb, @more) = split / /, PostgreSQL::Test::Utils::slurp_file($self->{file}), -1;
+	my ($arg, $match, $once) = map { pack 'H*', $_ } @more;
 
 	return 'pass' unless index($bytes, $match) >= 0;
 	$self->mode('pass') if $once;
