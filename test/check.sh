@@ -4,6 +4,7 @@
 #	test/check.sh				everything
 #	test/check.sh lint [NAME...]		the checks in test/lint
 #	test/check.sh build			default, strict (gcc, clang), no Redis
+#	test/check.sh noredis			all suites of a build without hiredis
 #	test/check.sh unit [NAME...]		test/unit/NAME.c
 #	test/check.sh regress [NAME...]		test/sql/NAME.sql
 #	test/check.sh release [NAME...]		the same with the release build
@@ -15,6 +16,8 @@
 # says what to install.  It works on a copy: the checkout and the system's
 # directories stay as they are, but for .build/last, where results and logs are
 # kept (new golden files are copied from there).
+#
+# CHECK_QUICK=yes leaves the build without hiredis to regress and isolation.
 #
 # The release build's server does not preload lockfence, the other one's does:
 # without shared memory, as before 17 without preloading, all is enforced alike.
@@ -121,9 +124,28 @@ build_others()
 		PG_CFLAGS="$STRICT"
 	build clang "strict, clang, assertions" CC="$(lf_clang)" with_llvm=no \
 		PG_CFLAGS="$STRICT $ASSERTS $CLANG_STRICT"
-	if grep -q WITH_REDIS Makefile; then
-		build noredis "without Redis" WITH_REDIS=no with_llvm=no
-	fi
+}
+
+build_noredis()
+{
+	build noredis "strict, gcc, assertions, debug points, without Redis" \
+		WITH_REDIS=no CC=gcc with_llvm=no PG_CFLAGS="$STRICT $ASSERTS $POINTS"
+}
+
+# noredis - what needs Redis says so and is skipped, all else passes
+#
+# Tests 200 and on are of servers that crash, restore and the like, where Redis
+# plays no part.
+noredis()
+{
+	build_noredis || return
+	# shellcheck disable=SC2046 # lists of plain names
+	{
+		pg_suite regress noredis $(names 'test/sql/*.sql')
+		pg_suite isolation noredis $(names 'test/isolation/specs/*.spec')
+		[ "${CHECK_QUICK:-no}" = yes ] || tap noredis $(names 'test/t/0*.pl')
+		tap noredis $(names 'test/t/1*.pl')
+	}
 }
 
 # unit NAME... - programs that print TAP; NAME_test.c tests src/NAME.c alone
@@ -234,7 +256,8 @@ tap()
 			keep "tap.$name" "$log" "$LF_BUILD"/tmp_check/log/*
 			show "$log"
 		elif grep -q '^Result: NOTESTS' "$log"; then
-			result skipped tap "$name" "$(sed -n 's/.* skipped: //p' "$log")"
+			result skipped tap "$name" \
+				"$build, $(sed -n 's/.* skipped: //p' "$log")"
 		else
 			result ok tap "$name" "$build, $count tests, $((SECONDS - start)) s"
 		fi
@@ -281,6 +304,7 @@ everything()
 			tap main $(names 'test/t/*.pl')
 		fi
 		build_others
+		noredis
 		demo
 	}
 }
@@ -295,7 +319,10 @@ part()
 		lint)	lint "$@" ;;
 		build)	build_release
 			build_main
-			build_others ;;
+			build_others
+			build_noredis ;;
+		noredis)
+			noredis ;;
 		unit)	[ $# -gt 0 ] || set -- $(names 'test/unit/*.c')
 			unit "$@" ;;
 		regress)
@@ -345,7 +372,7 @@ lf_finish()
 }
 
 case ${1:-} in
-	'' | lint | build | unit | regress | release | isolation | tap | demo) ;;
+	'' | lint | build | noredis | unit | regress | release | isolation | tap | demo) ;;
 	*)	sed -n '2,/^$/s/^# \{0,1\}//p' "$0" >&2
 		exit 2 ;;
 esac

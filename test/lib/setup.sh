@@ -282,21 +282,35 @@ lf_sweep()
 	done
 }
 
+# lf_others - is another run on its way?
+lf_others()
+{
+	local pid
+
+	for pid in /proc/[0-9]*; do
+		tr '\0' '\n' 2>/dev/null <"$pid/environ" | grep '^LF_WORK=' |
+			grep -qvx "LF_WORK=$LF_WORK" && return 0
+	done 2>/dev/null
+	return 1
+}
+
 # lf_strays - files of the run's user outside the work directory, made since
 #
 # A real user has other work going on, so for one only PostgreSQL's own kinds of
-# file count.  Shared memory that a process still maps belongs to another run.
+# file count.  Shared memory that a process still maps belongs to another run,
+# and while there is one, some may be of a server that it has just killed.
 lf_strays()
 {
-	local names=(-name '.s.PGSQL.*') file
+	local names=(-name '.s.PGSQL.*') file shm=/dev/shm
 
 	if [ "$LF_RUN_USER" = nobody ]; then
 		names=(! -name 'lockfence.*')
 	fi
+	! lf_others || shm=''
 	{
 		find /tmp /var/tmp -mindepth 1 -maxdepth 1 "${names[@]}" \
 			-user "$LF_RUN_USER" -newer "$LF_WORK/started"
-		find /dev/shm -maxdepth 1 -name 'PostgreSQL.*' \
+		[ -z "$shm" ] || find $shm -maxdepth 1 -name 'PostgreSQL.*' \
 			-user "$LF_RUN_USER" -newer "$LF_WORK/started"
 	} 2>/dev/null | while read -r file; do
 		grep -qsF "$file" /proc/[0-9]*/maps || echo "file $file"
