@@ -42,6 +42,7 @@
 #include "compat.h"
 #include "debug_point.h"
 #include "fence_catalog.h"
+#include "fence_hint.h"
 #include "fence_hold.h"
 #include "fence_table.h"
 #include "fence_version.h"
@@ -217,6 +218,19 @@ find_live(FenceTable *table, FenceString resource, TransactionId *inserter)
 	}
 }
 
+/* Read the version at a place, if it is the live one of the resource. */
+static bool
+read_version(FenceTable *table, FenceString resource, ItemPointerData tid,
+			 FenceRow *row)
+{
+	if (!table_tuple_fetch_row_version(table->heap, &tid, SnapshotAny, table->slot) ||
+		!fence_version_in_slot_is_live(table->slot) ||
+		!fence_string_equal(slot_resource(table), resource))
+		return false;
+	take_row(table, row);
+	return true;
+}
+
 /*
  * fence_table_read
  *
@@ -226,35 +240,35 @@ find_live(FenceTable *table, FenceString resource, TransactionId *inserter)
 bool
 fence_table_read(FenceTable *table, FenceString resource, FenceRow *row)
 {
+	ItemPointerData hint;
+
+	if (fence_hint_find(resource, &hint) &&
+		ItemPointerGetBlockNumber(&hint) < RelationGetNumberOfBlocks(table->heap) &&
+		read_version(table, resource, hint, row))
+		return true;
+
+	ItemPointerSetInvalid(&row->tid);
 	row->found = find_live(table, resource, &row->inserter);
-	if (row->found)
-		take_row(table, row);
-	else
-		ItemPointerSetInvalid(&row->tid);
-	return row->found;
+	if (!row->found)
+		return false;
+	take_row(table, row);
+	fence_hint_set(resource, &row->tid);
+	return true;
 }
 
 /*
  * fence_table_read_at
  *
  * fence_table_read() that looks first where the row was seen before in this
- * transaction, which saves the index. The table lock of that look keeps the
- * block from being truncated away.
+ * transaction. The table lock of that look keeps the block from being
+ * truncated away.
  */
 bool
 fence_table_read_at(FenceTable *table, FenceString resource,
 					const ItemPointerData *where, FenceRow *row)
 {
-	ItemPointerData tid = *where;
-
-	if (ItemPointerIsValid(&tid) &&
-		table_tuple_fetch_row_version(table->heap, &tid, SnapshotAny, table->slot) &&
-		fence_version_in_slot_is_live(table->slot) &&
-		fence_string_equal(slot_resource(table), resource))
-	{
-		take_row(table, row);
+	if (ItemPointerIsValid(where) && read_version(table, resource, *where, row))
 		return true;
-	}
 	return fence_table_read(table, resource, row);
 }
 
@@ -345,15 +359,10 @@ fence_table_blocker(FenceTable *table, const FenceRow *row, FenceBlocker *blocke
 		return;
 	if (table_tuple_fetch_row_version(table->heap, &tid, SnapshotAny, table->slot))
 	{
-		Buffer		buffer;
-		HeapTupleHeader header = slot_tuple(table, &buffer)->t_data;
 		TransactionId xmax;
 		uint16		infomask;
 
-		LockBuffer(buffer, BUFFER_LOCK_SHARE);
-		xmax = HeapTupleHeaderGetRawXmax(header);
-		infomask = header->t_infomask;
-		LockBuffer(buffer, BUFFER_LOCK_UNLOCK);
+		fence_version_in_slot_locker(table->slot, &xmax, &infomask);
 		fence_blocker_set_locker(blocker, xmax, infomask);
 	}
 	ExecClearTuple(table->slot);
@@ -407,6 +416,7 @@ fence_table_insert(FenceTable *table, FenceString resource, FenceRow *row)
 
 	CatalogTupleInsert(table->heap, tuple);
 	row->tid = tuple->t_self;
+	fence_hint_set(resource, &row->tid);
 	fence_hold_note();
 	heap_freetuple(tuple);
 	CommandCounterIncrement();
@@ -427,6 +437,7 @@ fence_table_update(FenceTable *table, FenceString resource, FenceRow *row)
 
 	CatalogTupleUpdate(table->heap, &tid, tuple);
 	row->tid = tuple->t_self;
+	fence_hint_set(resource, &row->tid);
 	heap_freetuple(tuple);
 	CommandCounterIncrement();
 }

@@ -55,3 +55,17 @@ fence_version_in_slot_is_live(TupleTableSlot *slot)
 	LockBuffer(buffer, BUFFER_LOCK_UNLOCK);
 	return fence_version_is_live(result);
 }
+
+/* fence_version_in_slot_locker: who has updated or locked it, as stored */
+void
+fence_version_in_slot_locker(TupleTableSlot *slot, TransactionId *xmax,
+							 uint16 *infomask)
+{
+	HeapTuple	tuple = ExecFetchSlotHeapTuple(slot, false, NULL);
+	Buffer		buffer = ((BufferHeapTupleTableSlot *) slot)->buffer;
+
+	LockBuffer(buffer, BUFFER_LOCK_SHARE);
+	*xmax = HeapTupleHeaderGetRawXmax(tuple->t_data);
+	*infomask = tuple->t_data->t_infomask;
+	LockBuffer(buffer, BUFFER_LOCK_UNLOCK);
+}

@@ -19,5 +19,7 @@ fence_version_is_live(TM_Result result)
 }
 
 extern bool fence_version_in_slot_is_live(TupleTableSlot *slot);
+extern void fence_version_in_slot_locker(TupleTableSlot *slot,
+										 TransactionId *xmax, uint16 *infomask);
 
 #endif							/* FENCE_VERSION_H */
