@@ -58,6 +58,7 @@ create(FenceMemo **owner)
 	FenceMemo  *memo = MemoryContextAlloc(context, sizeof(FenceMemo));
 
 	memo->context = context;
+	memo->epoch = 0;			/* none */
 	allocate_sets(memo, FIRST_SETS);
 	memo->owner = owner;
 	memo->callback.func = forget;
@@ -112,10 +113,12 @@ fence_memo_add(FenceMemo **owner, uint64 epoch, uint64 number, int64 token)
 
 	if (memo->epoch != epoch)
 	{
+		FenceMemoPair *memory = memo->memory;
+
 		if (memo->used > 0)
 		{
-			pfree(memo->memory);
 			allocate_sets(memo, FIRST_SETS);
+			pfree(memory);
 		}
 		memo->epoch = epoch;
 	}
