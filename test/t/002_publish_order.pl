@@ -7,8 +7,8 @@
 # Wrong result it would show: COMMIT fails with LF001 and the row is in the
 # remote table all the same.
 #
-# Mutant that makes it fail: src/fence_session.c, record() that registers the
-# callback once in the life of the backend.
+# Mutant that makes it fail: src/fence_session.c, fence_session_to_front() that
+# does nothing after its first call in the life of the backend.
 use strict;
 use warnings;
 

@@ -154,7 +154,6 @@ sub firing
 sub refused
 {
 	my ($table, $sql, $code) = @_;
-	my $worker = q{SELECT count(*) FROM pg_stat_activity WHERE backend_type LIKE 'logical replication%worker'};
 
 	$logged = -s $sub->logfile;
 	publish($sql);
