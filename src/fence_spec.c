@@ -14,11 +14,13 @@
  */
 #include "postgres.h"
 
+#include "catalog/pg_type.h"
 #include "commands/trigger.h"
 #include "utils/hsearch.h"
 #include "utils/inval.h"
 #include "utils/memutils.h"
 #include "utils/rel.h"
+#include "utils/syscache.h"
 
 #include "fence_observe.h"
 #include "fence_report.h"
@@ -48,6 +50,24 @@ mark_invalid(Datum arg, Oid relid)
 		spec->valid = false;
 }
 
+/*
+ * A domain can get a default without any of its tables being touched. Types
+ * change often, with each temporary table, so only guards whose token column
+ * has a domain are built again.
+ */
+static void
+mark_domains_invalid(Datum arg, int cacheid, uint32 hashvalue)
+{
+	HASH_SEQ_STATUS status;
+	FenceSpec  *spec;
+
+	invalidations++;
+	hash_seq_init(&status, specs);
+	while ((spec = hash_seq_search(&status)) != NULL)
+		if (spec->token_domain)
+			spec->valid = false;
+}
+
 static void
 create_cache(void)
 {
@@ -63,6 +83,7 @@ create_cache(void)
 	specs = hash_create("lockfence guards by table", 32, &ctl,
 						HASH_ELEM | HASH_BLOBS | HASH_CONTEXT);
 	CacheRegisterRelcacheCallback(mark_invalid, (Datum) 0);
+	CacheRegisterSyscacheCallback(TYPEOID, mark_domains_invalid, (Datum) 0);
 }
 
 /* The arguments of a trigger, copied: the relcache may rebuild its own. */
@@ -143,6 +164,8 @@ fence_spec_build(FenceSpec *spec, Relation rel, Oid trigger_oid,
 						   RelationGetRelationName(rel)),
 				 errhint("Mend the table, or run fence_protect again.")));
 	spec->packs = spec->fits && fence_key_packs(spec->key);
+	spec->token_domain = spec->token_attnum != InvalidAttrNumber &&
+		TupleDescAttr(RelationGetDescr(rel), spec->token_attnum - 1)->atttypid != INT8OID;
 }
 
 /* Replace an entry of the cache by a new specification. */
@@ -193,6 +216,7 @@ fence_spec_get(Relation rel, Oid trigger_oid)
 		spec->valid = false;
 		spec->context = NULL;
 		spec->memo = NULL;
+		spec->token_domain = false;
 	}
 	if (!spec->valid || spec->trigger_oid != trigger_oid)
 		rebuild(spec, rel, trigger_oid);

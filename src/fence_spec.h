@@ -21,6 +21,7 @@ typedef struct FenceSpec
 	bool		observe;
 	bool		by_transaction; /* present = 'transaction' */
 	AttrNumber	token_attnum;	/* InvalidAttrNumber: no token column */
+	bool		token_domain;	/* the token column's type is a domain */
 	FenceKey   *key;
 
 	/*

@@ -193,6 +193,30 @@ INSERT INTO ddl SELECT 5, 'a', ddl_reprotect(n) FROM generate_series(1, 4) n;
 SELECT resource, token FROM lockfence.fence WHERE resource LIKE 'ddl:%a' ORDER BY 1;
 DROP FUNCTION ddl_reprotect(int);
 
+-- A domain gets a default, which touches no table: no row shows it as a token.
+CREATE DOMAIN ddl_given AS bigint;
+CREATE TABLE ddl_domain (id int, res text, tok ddl_given);
+SELECT fence_protect('ddl_domain', 'ddl:domain:{res}', 'tok');
+INSERT INTO ddl_domain VALUES (1, 'a', 5);
+ALTER DOMAIN ddl_given SET DEFAULT 5;
+INSERT INTO ddl_domain VALUES (2, 'a');
+INSERT INTO ddl_domain VALUES (2, 'a', 5);
+ALTER DOMAIN ddl_given DROP DEFAULT;
+INSERT INTO ddl_domain VALUES (3, 'a');
+INSERT INTO ddl_domain VALUES (3, 'a', 5);
+SELECT fence_protect('ddl_domain', 'ddl:domain:{res}', 'tok', mode => 'observe');
+ALTER DOMAIN ddl_given SET DEFAULT 5;
+INSERT INTO ddl_domain VALUES (4, 'a', 5);
+ALTER DOMAIN ddl_given DROP DEFAULT;
+BEGIN;
+SELECT fence_check('ddl:domain:a', 5);
+SELECT fence_protect('ddl_domain', 'ddl:domain:{res}', 'tok');
+INSERT INTO ddl_domain VALUES (5, 'a');
+COMMIT;
+SELECT * FROM ddl_domain ORDER BY id;
+DROP TABLE ddl_domain;
+DROP DOMAIN ddl_given;
+
 DROP TABLE ddl;
 DROP DOMAIN ddl_token;
 DROP DOMAIN ddl_text;
