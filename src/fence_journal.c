@@ -2,8 +2,11 @@
  * fence_journal.c
  *		The last refusals, kept over the rollback that each causes.
  *
- * Rule: the lock is held for one copy. Refusals are rare where all is well,
- * and a stale worker that keeps trying only waits for itself.
+ * Rules: nobody waits for anybody, since workers that are refused may try again
+ * at full speed. Each refusal has a number, and the number a place in a ring.
+ * The state of a place is twice the number of its refusal plus 2, and one more
+ * while that is being written. A place that somebody is writing is passed over,
+ * by writers (who take another number) and by readers.
  */
 #include "postgres.h"
 
@@ -13,7 +16,6 @@
 #include "utils/builtins.h"
 #include "utils/fmgrprotos.h"
 #include "utils/guc.h"
-#include "utils/memutils.h"
 #include "utils/portal.h"
 #include "utils/timestamp.h"
 
@@ -69,6 +71,23 @@ describe_self(FenceRejection *rejection)
 			sizeof(rejection->command));
 }
 
+/* A place to write to, and the state that it gets afterwards. */
+static FenceJournalPlace *
+take_place(FenceShared *shared, uint64 *state)
+{
+	for (;;)
+	{
+		uint64		number = pg_atomic_fetch_add_u64(&shared->journal_next, 1);
+		FenceJournalPlace *place = &shared->journal[number % FENCE_MAX_REJECTIONS];
+		uint64		before = pg_atomic_read_u64(&place->state);
+
+		*state = 2 * number + 2;
+		if (before % 2 == 0 && before < *state &&
+			pg_atomic_compare_exchange_u64(&place->state, &before, *state + 1))
+			return place;
+	}
+}
+
 /*
  * fence_journal_write
  *
@@ -79,14 +98,45 @@ void
 fence_journal_write(FenceRejection *rejection)
 {
 	FenceShared *shared = fence_shared();
+	FenceJournalPlace *place;
+	uint64		state;
 
 	if (shared == NULL || fence_journal_size == 0)
 		return;
 	describe_self(rejection);
-	LWLockAcquire(&shared->journal_lock, LW_EXCLUSIVE);
-	memcpy(&shared->journal[shared->journal_next++ % FENCE_MAX_REJECTIONS],
-		   rejection, sizeof(FenceRejection));
-	LWLockRelease(&shared->journal_lock);
+	place = take_place(shared, &state);
+	memcpy(&place->rejection, rejection, sizeof(FenceRejection));
+	pg_write_barrier();
+	pg_atomic_write_u64(&place->state, state);
+}
+
+/* A refusal that was read, with the state of its place. */
+typedef struct NumberedRejection
+{
+	uint64		state;
+	FenceRejection rejection;
+} NumberedRejection;
+
+static int
+compare_states(const void *a, const void *b)
+{
+	uint64		x = ((const NumberedRejection *) a)->state;
+	uint64		y = ((const NumberedRejection *) b)->state;
+
+	return x < y ? -1 : x > y;
+}
+
+/* Copy one place; false if nothing is there, or it is being written. */
+static bool
+read_place(FenceJournalPlace *place, NumberedRejection *copy)
+{
+	copy->state = pg_atomic_read_u64(&place->state);
+	if (copy->state == 0 || copy->state % 2 != 0)
+		return false;
+	pg_read_barrier();
+	memcpy(&copy->rejection, &place->rejection, sizeof(FenceRejection));
+	pg_read_barrier();
+	return pg_atomic_read_u64(&place->state) == copy->state;
 }
 
 /*
@@ -98,19 +148,24 @@ FenceRejection *
 fence_journal_read(int *count)
 {
 	FenceShared *shared = fence_shared();
-	FenceRejection *copy;
-	uint64		next;
+	NumberedRejection *found;
+	FenceRejection *result;
+	int			nfound = 0;
 
 	*count = 0;
 	if (shared == NULL)
 		return NULL;
-	copy = MemoryContextAllocHuge(CurrentMemoryContext,
-								  sizeof(FenceRejection) * FENCE_MAX_REJECTIONS);
-	LWLockAcquire(&shared->journal_lock, LW_SHARED);
-	next = shared->journal_next;
-	for (uint64 i = next - Min(next, (uint64) fence_journal_size); i < next; i++)
-		memcpy(&copy[(*count)++], &shared->journal[i % FENCE_MAX_REJECTIONS],
+	found = palloc(sizeof(NumberedRejection) * FENCE_MAX_REJECTIONS);
+	for (int i = 0; i < FENCE_MAX_REJECTIONS; i++)
+		if (read_place(&shared->journal[i], &found[nfound]))
+			nfound++;
+	qsort(found, nfound, sizeof(NumberedRejection), compare_states);
+
+	*count = Min(nfound, fence_journal_size);
+	result = palloc(sizeof(FenceRejection) * Max(*count, 1));
+	for (int i = 0; i < *count; i++)
+		memcpy(&result[i], &found[nfound - *count + i].rejection,
 			   sizeof(FenceRejection));
-	LWLockRelease(&shared->journal_lock);
-	return copy;
+	pfree(found);
+	return result;
 }

@@ -31,7 +31,9 @@ init_shared(void *memory)
 	memset(new, 0, sizeof(FenceShared));
 	new->tranche = new_tranche_compat(TRANCHE_NAME);
 	LWLockInitialize(&new->databases_lock, new->tranche);
-	LWLockInitialize(&new->journal_lock, new->tranche);
+	pg_atomic_init_u64(&new->journal_next, 0);
+	for (int i = 0; i < FENCE_MAX_REJECTIONS; i++)
+		pg_atomic_init_u64(&new->journal[i].state, 0);
 	for (int i = 0; i < FENCE_MAX_DATABASES; i++)
 	{
 		pg_atomic_init_u64(&new->databases[i].since, 0);

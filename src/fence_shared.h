@@ -82,7 +82,7 @@ typedef struct FenceText
 StaticAssertDecl(FENCE_MAX_HOLDER <= FENCE_MAX_RESOURCE,
 				 "a holder must fit where a resource does");
 
-/* One refusal. Valid if at is not 0. */
+/* One refusal. */
 typedef struct FenceRejection
 {
 	TimestampTz at;
@@ -102,6 +102,13 @@ typedef struct FenceRejection
 	FenceText	holder;
 	FenceText	fence_holder;
 } FenceRejection;
+
+/* A place for a refusal; see fence_journal.c. */
+typedef struct FenceJournalPlace
+{
+	pg_atomic_uint64 state;		/* 0 while it was never used */
+	FenceRejection rejection;
+} FenceJournalPlace;
 
 /*
  * One admission of an open or prepared transaction. Only its owner writes it,
@@ -124,13 +131,12 @@ typedef struct FenceActivity
 
 typedef struct FenceShared
 {
-	int			tranche;		/* of the locks */
+	int			tranche;		/* of the lock */
 	LWLock		databases_lock; /* exclusive to give a database its place */
 	FenceDatabase databases[FENCE_MAX_DATABASES];
 
-	LWLock		journal_lock;	/* of the next two fields */
-	uint64		journal_next;	/* number of refusals ever written */
-	FenceRejection journal[FENCE_MAX_REJECTIONS];
+	pg_atomic_uint64 journal_next;	/* number of the next refusal */
+	FenceJournalPlace journal[FENCE_MAX_REJECTIONS];
 
 	FenceActivity activity[FENCE_MAX_ACTIVITY];
 	ConditionVariable channels[FENCE_WAIT_CHANNELS];
