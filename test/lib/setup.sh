@@ -131,6 +131,7 @@ lf_missing()
 		build server-dev postgresql-server-dev-${LF_MAJOR:-N}
 		tap prove perl
 		tap ipc-run libipc-run-perl
+		tap prometheus-postgres-exporter prometheus-postgres-exporter optional
 		redis hiredis libhiredis-dev
 		redis pkg-config pkg-config
 		redis redis-server redis-server
@@ -167,7 +168,8 @@ lf_install()
 		-o Dpkg::Use-Pty=0 -o Dpkg::Options::=--force-confdef \
 		-o Dpkg::Options::=--force-confold --no-install-recommends install "$@" \
 		</dev/null >"$LF_WORK/apt.log" 2>&1 || status=$?
-	for service in redis-server valkey-server pgbouncer postgresql; do
+	for service in redis-server valkey-server pgbouncer postgresql \
+		prometheus-postgres-exporter; do
 		case " $* " in *" $service"*) ;; *) continue ;; esac
 		systemctl disable --quiet "$service" >/dev/null 2>&1 || true
 	done
