@@ -146,11 +146,23 @@ last_issued(Oid sequence)
 	return state.is_called ? state.last_value : 0;
 }
 
-/* The start of the epoch after a token; the sequence may be at its very end. */
+/*
+ * The start of an epoch after a token; the sequence may be at its very end.
+ * Copies that were made of one state, two standbys promoted one after the
+ * other for instance, must not issue the same tokens: therefore by chance.
+ */
 static int64
 epoch_after(int64 token)
 {
-	return token > FENCE_EPOCH_LIMIT ? FENCE_EPOCH_LIMIT : token + FENCE_EPOCH_JUMP;
+	uint64		random;
+
+	if (token > FENCE_EPOCH_LIMIT)
+		return FENCE_EPOCH_LIMIT;
+	if (!pg_strong_random(&random, sizeof(random)))
+		ereport(ERROR,
+				(errcode(ERRCODE_INTERNAL_ERROR),
+				 errmsg("could not generate random values")));
+	return token + FENCE_EPOCH_JUMP + (int64) (random % (FENCE_EPOCH_JUMP / 2));
 }
 
 /*

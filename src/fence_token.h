@@ -7,7 +7,10 @@
 
 #include "lockfence.h"
 
-/* How far issuing moves when tokens may have been issued that it forgot. */
+/*
+ * How far issuing moves at least when tokens may have been issued that it
+ * forgot, and by chance up to half as far again.
+ */
 #define FENCE_EPOCH_JUMP	(INT64CONST(1) << 40)
 
 /* Issuing is not moved to or beyond this, so that it has room to go on. */

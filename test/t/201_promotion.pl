@@ -148,7 +148,29 @@ is(scalar @tokens, 400, 'and got their tokens');
 cmp_ok($tokens[0], '>=', $before + $JUMP, 'above all of the first promoted server');
 is($tokens[-1] - $tokens[0], 399, 'without gap, twice the same, or a second jump');
 
-$second->stop;
+# Two standbys in the same state: one is promoted, issues, and is lost; then the
+# other is, which knows nothing of the first and has the same timeline.
+$second->backup('backup3');
+my ($one, $two) = map {
+	my $sibling = PostgreSQL::Test::Cluster->new($_);
+
+	$sibling->init_from_backup($second, 'backup3', has_streaming => 1);
+	$sibling->start;
+	$second->wait_for_catchup($sibling, 'replay');
+	$sibling
+} 'one', 'two';
+$second->stop('immediate');
+$one->promote;
+my $of_one = acquire($one, 'sibling', 'I');
+$one->stop('immediate');
+$two->promote;
+my $of_two = acquire($two, 'sibling', 'J');
+isnt($of_two, $of_one, 'two siblings that are promoted one after the other issue different tokens');
+like(code($two, "SELECT fence_check('sibling', $of_one)"), qr/^LF00[13]$/,
+	'and the second refuses a token of the first');
+cmp_ok($of_two, '>', $tokens[-1], 'which are above all that was known to both');
+
+$two->stop;
 # What was killed has left its shared memory, until it starts again.
 $primary->start;
 $primary->stop;
