@@ -1,7 +1,8 @@
 #!/bin/bash
 # demo.sh - the doubled statement lines, without lockfence and with it
 #
-#	test/demo.sh
+#	test/demo.sh			leases of PostgreSQL
+#	test/demo.sh --redis		leases of a throw-away Redis, which loses them all
 #
 # Two workers write the statement of account 88213, 37 lines and one charge, and
 # take a lease of one second for it. worker-3 stalls for longer than that;
@@ -10,6 +11,9 @@
 #
 #	plain	the lease is a row, and nothing checks the write
 #	fenced	the lease comes from fence_acquire, and fence_protect guards the table
+#
+# With --redis the plain lease is SET NX PX, fence_acquire takes its lease in the
+# same Redis, and FLUSHALL comes while worker-3 stalls.
 #
 # Rule: who comes first is decided by what a worker waits for (an event is a
 # file that another worker makes), never by how long something takes.
@@ -152,10 +156,12 @@ plain_release()
 		SELECT CASE count(*) WHEN 1 THEN 'released' ELSE 'not_held' END FROM gone"
 }
 
+# fenced_acquire [AUTHORITY]
 fenced_acquire()
 {
 	must "SELECT status, token, how
-		FROM fence_acquire('$RESOURCE', '$WORKER', '$TTL s')"
+		FROM fence_acquire('$RESOURCE', '$WORKER', '$TTL s',
+			authority => '${1:-postgres}')"
 	IFS='|' read -r STATUS TOKEN HOW <<<"$ANSWER"
 	HOW="lease of $TTL s, token $TOKEN ($HOW)"
 	[ "$STATUS" = granted ]
@@ -172,6 +178,43 @@ fenced_release()
 {
 	must "SELECT fence_release('$RESOURCE', $TOKEN, '$WORKER')"
 }
+
+# What differs where leases are in Redis.
+
+REDIS_SETUP="$FENCED_SETUP
+CREATE SERVER locks FOREIGN DATA WRAPPER lockfence_redis
+    OPTIONS (unix_socket_path 'REDIS_SOCKET');
+CREATE USER MAPPING FOR PUBLIC SERVER locks;"
+
+redis_cli() { redis-cli --raw -s "$REDIS_SOCKET" "$@"; }
+
+# lose_leases - Redis forgets everything, if it has the leases
+lose_leases()
+{
+	case $KIND in
+		redis_*)	redis_cli FLUSHALL >/dev/null || give_up "no FLUSHALL"
+				say Redis "FLUSHALL: every lease is gone" ;;
+	esac
+}
+
+redis_plain_acquire()
+{
+	HOW="SET NX PX ${TTL/./}00"
+	[ "$(redis_cli SET "$RESOURCE" "$WORKER" NX PX "${TTL/./}00")" = OK ]
+}
+
+redis_plain_insert() { plain_insert; }
+
+redis_plain_release()
+{
+	ANSWER=$(redis_cli EVAL "if redis.call('get', KEYS[1]) == ARGV[1] then
+		redis.call('del', KEYS[1]) return 'released' end return 'not_held'" \
+		1 "$RESOURCE" "$WORKER")
+}
+
+redis_fenced_acquire() { fenced_acquire locks; }
+redis_fenced_insert() { fenced_insert; }
+redis_fenced_release() { fenced_release; }
 
 # ---------------------------------------------------------------- the workers
 
@@ -232,6 +275,7 @@ worker_5()
 	WORKER=worker-5
 	connect
 	wait_for "worker-3 stalls"
+	lose_leases
 	if ! "${KIND}_acquire"; then
 		say $WORKER "finds the lease held, and tries until it is free"
 		until "${KIND}_acquire"; do
@@ -297,20 +341,21 @@ verdict()
 
 row() { printf '  %-32s  %14s  %14s\n' "$@"; }
 
+# result PLAIN FENCED TITLE - what came out of the two scenes
 result()
 {
 	printf '\nAccount %s afterwards\n\n' "$ACCOUNT"
-	row "" "plain lease" "lockfence"
+	row "" "$3" "lockfence"
 	row "" "-----------" "---------"
-	row "statement_lines (37 are right)" "${ROWS[plain]}" "${ROWS[fenced]}"
-	row "charged (175.75 is right)" "${CHARGED[plain]}" "${CHARGED[fenced]}"
-	row "worker-3's late INSERT" "$(verdict "${LATE_WRITE[plain]}")" \
-		"$(verdict "${LATE_WRITE[fenced]}")"
+	row "statement_lines (37 are right)" "${ROWS[$1]}" "${ROWS[$2]}"
+	row "charged (175.75 is right)" "${CHARGED[$1]}" "${CHARGED[$2]}"
+	row "worker-3's late INSERT" "$(verdict "${LATE_WRITE[$1]}")" \
+		"$(verdict "${LATE_WRITE[$2]}")"
 	echo
 
-	if [ "${ROWS[plain]} ${CHARGED[plain]} ${LATE_WRITE[plain]}" != \
+	if [ "${ROWS[$1]} ${CHARGED[$1]} ${LATE_WRITE[$1]}" != \
 		"74 351.50 00000" ] ||
-		[ "${ROWS[fenced]} ${CHARGED[fenced]} ${LATE_WRITE[fenced]}" != \
+		[ "${ROWS[$2]} ${CHARGED[$2]} ${LATE_WRITE[$2]}" != \
 			"37 175.75 LF001" ]
 	then
 		echo "This is not the outcome that was to be shown."
@@ -327,28 +372,48 @@ result()
 		  doc/workers.md     what a worker does with each answer
 		  doc/statements.md  what a stale holder can try, statement by statement
 		  doc/operations.md  how to introduce it into a running system
+		  doc/redis.md       leases of Redis, and a fleet that moves over one by one
 	EOF
 }
 
 case ${1:-} in
 	'') ;;
+	--redis)	LF_NEED="build redis" ;;
 	*)	sed -n '2,/^$/s/^# \{0,1\}//p' "$0" >&2
 		exit 2 ;;
 esac
 lf_setup_main "$0" "$@"
 
 echo "Building lockfence for $("$LF_PG_CONFIG" --version) ..."
-if ! lf_build demo with_llvm=no || ! lf_stage demo; then
+if ! lf_build demo with_llvm=no ${1:+WITH_REDIS=yes} || ! lf_stage demo; then
 	tail -n 30 "$LF_WORK/demo.log" >&2
 	exit 1
 fi
 echo "Starting a throw-away server ..."
 lf_cluster_start demo || exit 1
 
-if ! play plain "1. A plain lease: nobody checks the write" "$PLAIN_SETUP" ||
-	! play fenced "2. The same with fence_acquire and one call of fence_protect" \
-		"$FENCED_SETUP"
-then
-	lf_die "the incident could not be replayed"
+if [ -z "${1:-}" ]; then
+	play plain "1. A plain lease: nobody checks the write" "$PLAIN_SETUP" &&
+		play fenced "2. The same with fence_acquire and one call of fence_protect" \
+			"$FENCED_SETUP" ||
+		lf_die "the incident could not be replayed"
+	result plain fenced "plain lease"
+	exit
 fi
-result
+
+REDIS_SOCKET=$LF_WORK/redis.sock
+redis-server --port 0 --unixsocket "$REDIS_SOCKET" --save '' --dir "$LF_WORK/tmp" \
+	>"$LF_WORK/redis.log" 2>&1 &
+REDIS_PID=$!
+for _ in {1..100}; do
+	[ "$(redis_cli PING 2>/dev/null)" != PONG ] || break
+	sleep 0.1
+done
+play redis_plain "1. A lease in Redis: nobody checks the write" "" &&
+	play redis_fenced "2. The same lease, taken by fence_acquire" \
+		"${REDIS_SETUP/REDIS_SOCKET/$REDIS_SOCKET}"
+STATUS=$?
+kill "$REDIS_PID"
+wait "$REDIS_PID"
+[ $STATUS = 0 ] || lf_die "the incident could not be replayed"
+result redis_plain redis_fenced "lease in Redis"
