@@ -236,13 +236,15 @@ pg_suite()
 	show "$diffs/regression.diffs" 200
 }
 
-# tap BUILD NAME... - each file starts its own servers
+# tap BUILD NAME... - each file starts its own servers; LOCKFENCE_REDIS is the
+# program to take for a Redis
 tap()
 {
 	local build=$1 name log start status count
 
 	shift
 	lf_use "$build"
+	[ -z "${LOCKFENCE_REDIS:-}" ] || build="$build, $LOCKFENCE_REDIS"
 	for name in "$@"; do
 		name=$(basename "$name" .pl)
 		log=$LF_WORK/tap.$name.log
@@ -302,6 +304,8 @@ everything()
 			pg_suite regress main $(names 'test/sql/*.sql')
 			pg_suite isolation main $(names 'test/isolation/specs/*.spec')
 			tap main $(names 'test/t/*.pl')
+			! command -v valkey-server >/dev/null ||
+				LOCKFENCE_REDIS=valkey-server tap main $(names 'test/t/1*.pl')
 		fi
 		build_others
 		noredis
