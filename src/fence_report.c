@@ -14,13 +14,54 @@
  */
 #include "postgres.h"
 
+#include "catalog/namespace.h"
 #include "lib/stringinfo.h"
+#include "mb/pg_wchar.h"
 #include "utils/lsyscache.h"
 
 #include "fence_journal.h"
 #include "fence_observe.h"
 #include "fence_report.h"
 #include "fence_stats.h"
+
+/*
+ * A text as it can be sent to the client. One that its encoding cannot
+ * represent would be an error that takes the refusal's place, with another
+ * SQLSTATE; so what is not ASCII is then written as \xNN.
+ */
+static char *
+displayable(const char *text, int len)
+{
+	int			server = GetDatabaseEncoding();
+	int			client = pg_get_client_encoding();
+	Oid			conversion = InvalidOid;
+	StringInfoData buf;
+
+	if (client != server && client != PG_SQL_ASCII && server != PG_SQL_ASCII)
+		conversion = FindDefaultConversionProc(server, client);
+	if (OidIsValid(conversion))
+	{
+		int			room = len * MAX_CONVERSION_GROWTH + 1;
+		unsigned char *converted = palloc(room);
+		int			done;
+
+		done = pg_do_encoding_conversion_buf(conversion, server, client,
+											 (unsigned char *) unconstify(char *, text),
+											 len, converted, room, true);
+		pfree(converted);
+		if (done < len)
+		{
+			initStringInfo(&buf);
+			for (int i = 0; i < len; i++)
+				if (IS_HIGHBIT_SET(text[i]))
+					appendStringInfo(&buf, "\\x%02x", (unsigned char) text[i]);
+				else
+					appendStringInfoChar(&buf, text[i]);
+			return buf.data;
+		}
+	}
+	return pnstrdup(text, len);
+}
 
 /* "schema.table" of a relation, or NULL; also names it to the client. */
 static char *
@@ -41,9 +82,10 @@ errtarget(Oid target)
 
 	if (name != NULL)
 	{
-		err_generic_string(PG_DIAG_SCHEMA_NAME,
-						   get_namespace_name(get_rel_namespace(target)));
-		err_generic_string(PG_DIAG_TABLE_NAME, name);
+		char	   *schema = get_namespace_name(get_rel_namespace(target));
+
+		err_generic_string(PG_DIAG_SCHEMA_NAME, displayable(schema, strlen(schema)));
+		err_generic_string(PG_DIAG_TABLE_NAME, displayable(name, strlen(name)));
 	}
 	return 0;
 }
@@ -100,7 +142,7 @@ refusal_detail(const FenceRefusal *refusal)
 	}
 	appendStringInfo(&buf, "; at %s.",
 					 refusal->place == FENCE_AT_COMMIT ? "commit" : "statement");
-	return buf.data;
+	return displayable(buf.data, buf.len);
 }
 
 /* Count a refusal and keep it over the rollback that it causes. */
@@ -168,7 +210,7 @@ fence_refuse(const FenceRefusal *refusal)
 	int			level = level_of(refusal);
 	bool		at_commit = refusal->place == FENCE_AT_COMMIT;
 	const char *observed = prefix(refusal->observed);
-	char	   *resource = pnstrdup(refusal->resource.data, refusal->resource.len);
+	char	   *resource = displayable(refusal->resource.data, refusal->resource.len);
 	char	   *detail = refusal_detail(refusal);
 
 	switch (refusal->verdict)
@@ -237,7 +279,7 @@ fence_refuse(const FenceRefusal *refusal)
 void
 fence_refuse_row_token(const FenceRefusal *refusal, int64 admitted)
 {
-	char	   *resource = pnstrdup(refusal->resource.data, refusal->resource.len);
+	char	   *resource = displayable(refusal->resource.data, refusal->resource.len);
 	char	   *detail = refusal_detail(refusal);
 
 	record(refusal, FENCE_COUNT_CONFLICT, ERRCODE_FENCING_TOKEN_CONFLICT);
@@ -262,6 +304,7 @@ void
 fence_refuse_truncate(Oid target, bool observed)
 {
 	FenceRefusal refusal = {0};
+	char	   *table = get_rel_name(target);
 
 	refusal.target = target;
 	refusal.observed = observed;
@@ -269,7 +312,7 @@ fence_refuse_truncate(Oid target, bool observed)
 	ereport(level_of(&refusal),
 			(errcode(ERRCODE_MISSING_FENCING_TOKEN),
 			 errmsg("%scannot truncate protected table \"%s\"",
-					prefix(observed), get_rel_name(target)),
+					prefix(observed), displayable(table, strlen(table))),
 			 errdetail("TRUNCATE shows no fencing token for the resources of the rows."),
 			 errhint("Delete the rows of each resource in a transaction that was admitted for it."),
 			 errtarget(target)));
@@ -286,8 +329,8 @@ fence_refuse_snapshot(FenceString resource, int64 token)
 {
 	ereport(ERROR,
 			(errcode(ERRCODE_T_R_SERIALIZATION_FAILURE),
-			 errmsg("could not serialize access to resource \"%.*s\"",
-					resource.len, resource.data),
+			 errmsg("could not serialize access to resource \"%s\"",
+					displayable(resource.data, resource.len)),
 			 errdetail("Token %lld was raised after the snapshot of this transaction was taken.",
 					   (long long) token),
 			 errhint("Start a new transaction and show the same token.")));
