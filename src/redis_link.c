@@ -27,7 +27,9 @@
 #include "compat.h"
 #include "redis_link.h"
 
-#define BACKLOG_PAUSE	10000	/* microseconds between tries on a full socket */
+/* Microseconds. */
+#define BACKLOG_PAUSE	10000	/* between tries on a full socket */
+#define SPIN			50		/* an answer is mostly there before a sleep is */
 
 /* redis_clock: microseconds on a clock that nobody sets */
 int64
@@ -352,10 +354,17 @@ redis_link_send(RedisLink *link, const char *data, int len, int64 deadline, int 
 	return REDIS_STREAM_OK;
 }
 
-/* redis_link_receive: at least one byte */
+/*
+ * redis_link_receive
+ *
+ * At least one byte. A Redis that is near answers sooner than this process
+ * could be put to sleep and woken, so look a few times before sleeping.
+ */
 RedisStream
 redis_link_receive(RedisLink *link, char *data, int size, int64 deadline, int *received)
 {
+	int64		spin_until = redis_clock() + SPIN;
+
 	for (;;)
 	{
 		/* Read first: TLS may have bytes that the socket does not show. */
@@ -366,6 +375,8 @@ redis_link_receive(RedisLink *link, char *data, int size, int64 deadline, int *r
 
 		if (result == REDIS_TLS_DONE)
 			return REDIS_STREAM_OK;
+		if (result == REDIS_TLS_READ && redis_clock() < spin_until)
+			continue;
 		stream = wait_result(link, result, deadline);
 		if (stream != REDIS_STREAM_OK)
 			return stream;
