@@ -269,16 +269,21 @@ tap()
 # demo - builds and cleans up by itself, since that is part of what it shows
 demo()
 {
-	local log=$LF_WORK/demo.out start=$SECONDS status=0
+	local log=$LF_WORK/demo.out start status option
 
-	env -u LF_SECOND_RUN PG_CONFIG="$LF_PG_CONFIG" timeout -k 10 300 test/demo.sh >"$log" 2>&1 || status=$?
-	if [ "$status" -eq 0 ]; then
-		result ok demo "the incident" "$((SECONDS - start)) s"
-	else
-		result FAILED demo "the incident" "status $status"
-		keep demo "$log"
-		show "$log" 100
-	fi
+	for option in "" --redis; do
+		start=$SECONDS status=0
+		# shellcheck disable=SC2086 # none or one
+		env -u LF_SECOND_RUN PG_CONFIG="$LF_PG_CONFIG" \
+			timeout -k 10 300 test/demo.sh $option >"$log" 2>&1 || status=$?
+		if [ "$status" -eq 0 ]; then
+			result ok demo "the incident${option:+, $option}" "$((SECONDS - start)) s"
+		else
+			result FAILED demo "the incident${option:+, $option}" "status $status"
+			keep demo "$log"
+			show "$log" 100
+		fi
+	done
 }
 
 # names PATTERN - the tests that there are, by name

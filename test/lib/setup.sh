@@ -96,6 +96,8 @@ lf_have()
 					[ -e "$("$LF_PG_CONFIG" --pgxs)" ] ;;
 		ipc-run)	perl -MIPC::Run -e 1 2>/dev/null ;;
 		hiredis)	[ -e /usr/include/hiredis/hiredis.h ] ;;
+		libssl)		[ -e /usr/include/openssl/ssl.h ] ;;
+		python-redis)	/usr/bin/python3 -c 'import redis' 2>/dev/null ;;
 		*)			command -v "$1" >/dev/null ;;
 	esac
 }
@@ -133,7 +135,10 @@ lf_missing()
 		tap ipc-run libipc-run-perl
 		tap prometheus-postgres-exporter prometheus-postgres-exporter optional
 		redis hiredis libhiredis-dev
+		redis libssl libssl-dev
 		redis pkg-config pkg-config
+		redis openssl openssl
+		redis python-redis python3-redis optional
 		redis redis-server redis-server
 		redis valkey-server valkey-server optional
 		redis pgbouncer pgbouncer optional
