@@ -502,9 +502,7 @@ BEGIN
                    FROM regexp_matches(x.template, '\{([^{}]+)\}', 'g') m
                    JOIN pg_attribute a ON a.attrelid = t.tgrelid AND a.attname = m[1]
                    JOIN pg_type y ON y.oid = a.atttypid
-                   WHERE coalesce(nullif(y.typbasetype, 0), y.oid)
-                         IN ('text'::regtype, 'varchar'::regtype, 'bpchar'::regtype,
-                             'name'::regtype)));
+                   WHERE y.typcategory = 'S'));
 
     -- Tables with the same key that nobody guards.
     RETURN QUERY

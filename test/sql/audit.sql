@@ -112,7 +112,13 @@ SELECT fence_protect('two', 'audit:{c}{d}');
 SELECT * FROM findings();
 SELECT fence_protect('two', 'audit:{{{a}}}:{c}');
 SELECT * FROM findings();
+CREATE DOMAIN word AS text;
+CREATE DOMAIN short_word AS word CHECK (length(VALUE) < 10);
+ALTER TABLE two ALTER a TYPE short_word, ALTER b TYPE word;
+SELECT fence_protect('two', 'audit:{a}:{b}');
+SELECT * FROM findings();
 DROP TABLE two;
+DROP DOMAIN short_word, word;
 
 -- publications
 SET client_min_messages = error;
