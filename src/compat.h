@@ -13,6 +13,7 @@
 #include "access/genam.h"
 #include "access/tableam.h"
 #include "catalog/pg_class.h"
+#include "catalog/pg_proc.h"
 #include "catalog/pg_foreign_server.h"
 #include "miscadmin.h"
 #include "storage/ipc.h"
@@ -65,7 +66,18 @@ table_tuple_delete_compat(Relation rel, ItemPointer tid, CommandId cid,
 #endif
 }
 
-/* 16 replaced the check of each object class by one function. */
+/* 16 replaced the checks of each object class by one function. */
+static inline bool
+may_execute_compat(Oid function, Oid roleid)
+{
+#if PG_VERSION_NUM >= 160000
+	return object_aclcheck(ProcedureRelationId, function, roleid,
+						   ACL_EXECUTE) == ACLCHECK_OK;
+#else
+	return pg_proc_aclcheck(function, roleid, ACL_EXECUTE) == ACLCHECK_OK;
+#endif
+}
+
 static inline bool
 object_ownercheck_compat(Oid classid, Oid objectid, Oid roleid)
 {

@@ -11,6 +11,7 @@
 #include "fmgr.h"
 #include "miscadmin.h"
 
+#include "fence_durable.h"
 #include "fence_entry.h"
 #include "fence_generation.h"
 #include "fence_param.h"

@@ -21,6 +21,7 @@ typedef struct AdmissionUndo
 {
 	Admission  *admission;
 	int64		token;
+	FullTransactionId raised_by;
 	int			nest;
 	int			depth;			/* whose rollback restores it */
 	struct AdmissionUndo *next;
@@ -267,7 +268,8 @@ fence_admission_find(FenceString resource, bool observed)
  */
 void
 fence_admission_record(FenceString resource, bool observed, int64 token,
-					   Oid target, const ItemPointerData *fence)
+					   Oid target, FullTransactionId raised_by,
+					   const ItemPointerData *fence)
 {
 	int			depth = GetCurrentTransactionNestLevel();
 	Admission  *admission;
@@ -286,6 +288,7 @@ fence_admission_record(FenceString resource, bool observed, int64 token,
 
 		undo->admission = admission;
 		undo->token = admission->token;
+		undo->raised_by = admission->raised_by;
 		undo->nest = admission->nest;
 		undo->depth = depth;
 		undo->next = session_undo;
@@ -294,6 +297,7 @@ fence_admission_record(FenceString resource, bool observed, int64 token,
 	if (admission->token != 0 && admission->token != token)
 		fence_session_epoch++;
 	admission->token = token;
+	admission->raised_by = raised_by;
 	admission->nest = depth;
 	admission->fence = *fence;
 }
@@ -426,6 +430,7 @@ fence_admission_end_subxact(SubXactEvent event)
 			AdmissionUndo *undo = session_undo;
 
 			undo->admission->token = undo->token;
+			undo->admission->raised_by = undo->raised_by;
 			undo->admission->nest = undo->nest;
 			session_undo = undo->next;
 			pfree(undo);

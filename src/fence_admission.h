@@ -5,6 +5,7 @@
 #ifndef FENCE_ADMISSION_H
 #define FENCE_ADMISSION_H
 
+#include "access/transam.h"
 #include "access/xact.h"
 #include "storage/itemptr.h"
 
@@ -14,6 +15,7 @@
 typedef struct Admission
 {
 	int64		token;			/* 0: taken back by a rollback to savepoint */
+	FullTransactionId raised_by;	/* of the fence that admitted it */
 	Oid			target;			/* table that was written first, if any */
 	int			nest;			/* transaction depth that set the token */
 	ItemPointerData fence;		/* where the fence's row was; a hint */
@@ -53,6 +55,7 @@ extern uint32 fence_admission_count(void);
 extern Admission *fence_admission_find(FenceString resource, bool observed);
 extern void fence_admission_record(FenceString resource, bool observed,
 								   int64 token, Oid target,
+								   FullTransactionId raised_by,
 								   const ItemPointerData *fence);
 extern FenceAdmitted *fence_admission_sorted(uint64 *count);
 extern void fence_admission_end_subxact(SubXactEvent event);

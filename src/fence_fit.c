@@ -261,8 +261,10 @@ fence_fit_guard(Relation rel, Oid trigger_oid, FenceMisfit *misfit)
 
 		if (trigger->tgoid != trigger_oid)
 			continue;
-		if (!TRIGGER_FOR_ROW(trigger->tgtype) ||
-			!TRIGGER_FOR_BEFORE(trigger->tgtype))
+		if (rel->rd_rel->relpersistence == RELPERSISTENCE_TEMP)
+			fault = "is on a temporary table";
+		else if (!TRIGGER_FOR_ROW(trigger->tgtype) ||
+				 !TRIGGER_FOR_BEFORE(trigger->tgtype))
 			fault = "does not fire before each row";
 		else if (!TRIGGER_FOR_INSERT(trigger->tgtype) ||
 				 !TRIGGER_FOR_UPDATE(trigger->tgtype) ||

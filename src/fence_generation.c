@@ -11,6 +11,7 @@
 
 #include "utils/timestamp.h"
 
+#include "fence_durable.h"
 #include "fence_generation.h"
 #include "fence_prefix.h"
 #include "fence_session.h"

@@ -165,6 +165,13 @@ fence_prefix_lookup(FenceString resource, FenceState *state)
 	close_table(&table);
 }
 
+/* fence_prefix_lock: until this transaction ends, nobody else writes here */
+void
+fence_prefix_lock(void)
+{
+	LockDatabaseObject(fence_catalog_oid(FENCE_CATALOG_PREFIX), 0, 0, ExclusiveLock);
+}
+
 /*
  * Write one prefix: its rule if accept is not NULL, and its floor if it is
  * higher than before. Other writers wait until this transaction ends.
@@ -178,7 +185,7 @@ write_prefix(FenceString prefix, const bool *accept, int64 floor)
 	bool		nulls[Natts_prefix] = {false, true, false};
 	bool		exists;
 
-	LockDatabaseObject(fence_catalog_oid(FENCE_CATALOG_PREFIX), 0, 0, ExclusiveLock);
+	fence_prefix_lock();
 	open_table(&table, RowExclusiveLock);
 	exists = greatest_below(&table, prefix, true);
 

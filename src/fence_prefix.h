@@ -8,6 +8,7 @@
 #include "fence_rule.h"
 
 extern void fence_prefix_lookup(FenceString resource, FenceState *state);
+extern void fence_prefix_lock(void);
 extern void fence_prefix_set_rule(FenceString prefix, bool accept);
 extern void fence_prefix_raise_floor(FenceString prefix, int64 floor);
 

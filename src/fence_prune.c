@@ -14,6 +14,7 @@
 #include "utils/memutils.h"
 #include "utils/timestamp.h"
 
+#include "fence_durable.h"
 #include "fence_generation.h"
 #include "fence_operation.h"
 #include "fence_param.h"
@@ -34,12 +35,22 @@ typedef struct PruneRequest
 	int64		max_rows;
 } PruneRequest;
 
+typedef struct PruneOutcome
+{
+	int64		pruned;
+	int64		floor;			/* highest token among them, 0 if none */
+	int64		too_high;		/* left, see may_prune() */
+} PruneOutcome;
+
 /*
  * May this fence be forgotten? An issued one only where an absent resource
- * refuses every token; an external one only where they are asked for.
+ * refuses every token; an external one only where they are asked for, and not
+ * one so high that no token could be issued above it: as the floor of its
+ * prefix it would end all issuing there.
  */
 static bool
-may_prune(const PruneRequest *request, FenceString resource, const FenceRow *row)
+may_prune(const PruneRequest *request, FenceString resource,
+		  const FenceRow *row, PruneOutcome *outcome)
 {
 	FenceState	absent;
 
@@ -47,14 +58,18 @@ may_prune(const PruneRequest *request, FenceString resource, const FenceRow *row
 		fence_row_live(row, request->now))
 		return false;
 	if (!row->issued)
-		return request->external;
+	{
+		if (request->external && row->token >= FENCE_EPOCH_LIMIT)
+			outcome->too_high++;
+		return request->external && row->token < FENCE_EPOCH_LIMIT;
+	}
 	fence_prefix_lookup(resource, &absent);
 	return !absent.accepts_external;
 }
 
-/* Delete what may be forgotten; returns how many, and the highest token. */
-static int64
-prune(const PruneRequest *request, int64 *floor)
+/* Delete what may be forgotten. */
+static void
+prune(const PruneRequest *request, PruneOutcome *outcome)
 {
 	FenceTable *table = fence_table_open(RowExclusiveLock);
 	MemoryContext row_context = AllocSetContextCreate(CurrentMemoryContext,
@@ -62,11 +77,10 @@ prune(const PruneRequest *request, int64 *floor)
 													  ALLOCSET_DEFAULT_SIZES);
 	FenceString resource;
 	FenceRow	row;
-	int64		pruned = 0;
 
-	*floor = 0;
+	memset(outcome, 0, sizeof(PruneOutcome));
 	fence_table_scan(table, request->prefix);
-	while (pruned < request->max_rows)
+	while (outcome->pruned < request->max_rows)
 	{
 		MemoryContext old;
 		bool		chosen;
@@ -75,7 +89,7 @@ prune(const PruneRequest *request, int64 *floor)
 		if (!fence_table_next(table, request->prefix, &resource, &row))
 			break;
 		old = MemoryContextSwitchTo(row_context);
-		chosen = may_prune(request, resource, &row);
+		chosen = may_prune(request, resource, &row, outcome);
 		MemoryContextSwitchTo(old);
 		MemoryContextReset(row_context);
 		pfree(unconstify(char *, resource.data));
@@ -85,13 +99,12 @@ prune(const PruneRequest *request, int64 *floor)
 			fence_table_lock_seen(table, &row, LockTupleExclusive) == FENCE_LOCKED)
 		{
 			fence_table_delete(table, &row);
-			*floor = Max(*floor, row.token);
-			pruned++;
+			outcome->floor = Max(outcome->floor, row.token);
+			outcome->pruned++;
 		}
 	}
 	fence_table_close(table);
 	CommandCounterIncrement();
-	return pruned;
 }
 
 /*
@@ -101,14 +114,14 @@ prune(const PruneRequest *request, int64 *floor)
  * Forget fences that were not raised for that long and have no live lease.
  * Returns how many. A transaction that is admitted for one of them fails at
  * its commit. Whoever uses one of them again waits for the end of this
- * transaction, so it should be one of its own, and of a bounded size.
+ * transaction, so it should be one of its own, and of a bounded size. Tokens
+ * issued later are above all that was forgotten.
  */
 Datum
 fence_prune(PG_FUNCTION_ARGS)
 {
 	PruneRequest request;
-	int64		floor;
-	int64		pruned;
+	PruneOutcome outcome;
 
 	PreventCommandDuringRecovery("fence_prune()");
 	PreventCommandIfReadOnly("fence_prune()");
@@ -119,13 +132,23 @@ fence_prune(PG_FUNCTION_ARGS)
 	request.external = fence_param_bool(fcinfo, 2, "external");
 	request.max_rows = fence_param_max_rows(fcinfo, 3);
 
-	pruned = prune(&request, &floor);
-	if (floor > 0)
+	/* Before the rows: others who write both take them in this order. */
+	fence_prefix_lock();
+	prune(&request, &outcome);
+	if (outcome.floor > 0)
 	{
-		fence_prefix_raise_floor(request.prefix, floor);
+		fence_prefix_raise_floor(request.prefix, outcome.floor);
+		fence_token_advance(outcome.floor);
 		fence_commit_durably();
 	}
-	PG_RETURN_INT64(pruned);
+	if (outcome.too_high > 0)
+		ereport(NOTICE,
+				(errmsg("%lld external fences are too high to be pruned",
+						(long long) outcome.too_high),
+				 errdetail("They are not below %lld, the highest number that issuing can be moved to.",
+						   (long long) FENCE_EPOCH_LIMIT),
+				 errhint("If such a token was wrong, set it back with fence_override first.")));
+	PG_RETURN_INT64(outcome.pruned);
 }
 
 /*

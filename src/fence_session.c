@@ -18,13 +18,14 @@
 #include "access/xact.h"
 #include "miscadmin.h"
 #include "storage/lmgr.h"
-#include "utils/guc.h"
 #include "utils/snapmgr.h"
 
 #include "debug_point.h"
 #include "fence_activity.h"
+#include "fence_durable.h"
 #include "fence_prefix.h"
 #include "fence_report.h"
+#include "fence_right.h"
 #include "fence_session.h"
 #include "fence_stats.h"
 #include "fence_table.h"
@@ -84,7 +85,7 @@ subxact_callback(SubXactEvent event, SubTransactionId mine,
 /* Remember an admission; the first of a transaction moves the callback up. */
 static void
 record(FenceString resource, bool observed, int64 token, Oid target,
-	   const ItemPointerData *fence)
+	   const FenceRow *row)
 {
 	static bool follows = false;
 
@@ -93,7 +94,8 @@ record(FenceString resource, bool observed, int64 token, Oid target,
 	follows = true;
 	if (!fence_admission_any())
 		fence_session_to_front();
-	fence_admission_record(resource, observed, token, target, fence);
+	fence_admission_record(resource, observed, token, target, row->raised_by,
+						   &row->tid);
 	if (!observed)
 		fence_activity_show(resource, token);
 }
@@ -175,23 +177,6 @@ judged_still_holds(FenceTable *table, FenceString resource,
 }
 
 /*
- * fence_commit_durably
- *
- * A raise must not be lost after its token was handed out: this transaction
- * waits for its commit record to be on disk, and on a synchronous standby
- * where the server asks for one, whatever the session has set.
- */
-void
-fence_commit_durably(void)
-{
-	ForceSyncCommit();
-	if (synchronous_commit < SYNCHRONOUS_COMMIT_REMOTE_FLUSH)
-		(void) set_config_option("synchronous_commit", "on",
-								 PGC_USERSET, PGC_S_SESSION,
-								 GUC_ACTION_LOCAL, true, 0, false);
-}
-
-/*
  * Store an external token as the fence of its resource. Waits for a
  * transaction that is doing the same. False, with at most a lock taken, if the
  * fence is not any more what the caller judged by, as read into *row.
@@ -203,6 +188,8 @@ raise_external(const FenceOffer *offer, const FenceState *judged, FenceRow *row)
 	bool		raised = false;
 
 	PreventCommandIfReadOnly("fence_check()");
+	if (OidIsValid(offer->guard))
+		fence_right_to_raise(offer->guard, offer->target);
 
 	if (!row->found && TransactionIdIsValid(row->inserter))
 	{
@@ -237,21 +224,19 @@ raise_external(const FenceOffer *offer, const FenceState *judged, FenceRow *row)
 
 /* Judge an offer against the fence, and raise the fence if need be. */
 static bool
-admit_by_fence(const FenceOffer *offer, const Admission *before,
-			   ItemPointerData *fence)
+admit_by_fence(const FenceOffer *offer, const Admission *before, FenceRow *row)
 {
 	FenceTable *table = fence_table_open(AccessShareLock);
 	bool		admitted = false;
 
 	for (;;)
 	{
-		FenceRow	row;
 		FenceState	state;
 		FenceVerdict verdict;
 
 		CHECK_FOR_INTERRUPTS();
-		(void) fence_table_read(table, offer->resource, &row);
-		judge_by(&row, offer->resource, &state);
+		(void) fence_table_read(table, offer->resource, row);
+		judge_by(row, offer->resource, &state);
 		verdict = fence_judge_offer(&state, offer->token, offer->holder);
 
 		/*
@@ -278,12 +263,11 @@ admit_by_fence(const FenceOffer *offer, const Admission *before,
 
 		if (!offer->observe)
 		{
-			if (verdict == FENCE_ACCEPT && !raise_is_visible(&row))
+			if (verdict == FENCE_ACCEPT && !raise_is_visible(row))
 				fence_refuse_snapshot(offer->resource, offer->token);
-			if (verdict == FENCE_RAISE && !raise_external(offer, &state, &row))
+			if (verdict == FENCE_RAISE && !raise_external(offer, &state, row))
 				continue;
 		}
-		*fence = row.tid;
 		admitted = true;
 		break;
 	}
@@ -305,7 +289,7 @@ bool
 fence_admit(const FenceOffer *offer)
 {
 	Admission  *before = fence_admission_find(offer->resource, offer->observe);
-	ItemPointerData fence;
+	FenceRow	row;
 
 	fence_stats_begin();
 	fence_count(FENCE_COUNT_CHECKS);
@@ -327,9 +311,9 @@ fence_admit(const FenceOffer *offer)
 						offer->resource.len, offer->resource.data),
 				 errdetail("The admissions of this transaction have already been checked.")));
 
-	if (!admit_by_fence(offer, before, &fence))
+	if (!admit_by_fence(offer, before, &row))
 		return false;
-	record(offer->resource, offer->observe, offer->token, offer->target, &fence);
+	record(offer->resource, offer->observe, offer->token, offer->target, &row);
 	fence_count(FENCE_COUNT_ACCEPTED);
 	return true;
 }
@@ -393,7 +377,24 @@ fence_session_before_raise(FenceString resource, const FenceRow *row)
 void
 fence_session_raised(FenceString resource, const FenceRow *row)
 {
-	record(resource, false, row->token, InvalidOid, &row->tid);
+	record(resource, false, row->token, InvalidOid, row);
+}
+
+/*
+ * The verdict at commit on a fence as it is now. The same token raised once
+ * more means that an administrator set the fence back to it: another
+ * generation lies in between.
+ */
+static FenceVerdict
+judge_again(const Admission *admission, const FenceRow *row,
+			const FenceState *state)
+{
+	FenceVerdict verdict = fence_judge_commit(state, admission->token);
+
+	if (verdict == FENCE_ACCEPT && !row->mine &&
+		!FullTransactionIdEquals(row->raised_by, admission->raised_by))
+		return FENCE_STALE;
+	return verdict;
 }
 
 /* Judge one admission for the last time. */
@@ -421,7 +422,7 @@ check_admission(FenceTable *table, const Admission *admission, bool lock)
 	}
 
 	/* Without the lock first: what is stale already need not wait for it. */
-	verdict = fence_judge_commit(&state, offer.token);
+	verdict = judge_again(admission, &row, &state);
 	if (verdict == FENCE_ACCEPT && lock && !row.mine)
 	{
 		if (fence_table_lock(table, offer.resource, LockTupleKeyShare,
@@ -429,7 +430,7 @@ check_admission(FenceTable *table, const Admission *admission, bool lock)
 			fence_row_state(&row, &state);
 		else
 			memset(&state, 0, sizeof(state));
-		verdict = fence_judge_commit(&state, offer.token);
+		verdict = judge_again(admission, &row, &state);
 	}
 	if (verdict != FENCE_ACCEPT)
 		refuse(verdict, FENCE_AT_COMMIT, &offer, &state);

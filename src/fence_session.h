@@ -14,6 +14,7 @@ typedef struct FenceOffer
 	int64		token;			/* > 0 */
 	FenceString holder;			/* data is NULL when not given */
 	Oid			target;			/* table the statement writes, or InvalidOid */
+	Oid			guard;			/* its trigger function, or InvalidOid */
 	bool		observe;		/* log a violation instead of raising it */
 } FenceOffer;
 
@@ -23,7 +24,6 @@ extern void fence_session_to_front(void);
 extern bool fence_admit(const FenceOffer *offer);
 extern bool fence_admitted(FenceString resource, bool observe, int64 *token);
 
-extern void fence_commit_durably(void);
 extern void fence_session_before_raise(FenceString resource, const FenceRow *row);
 extern void fence_session_raised(FenceString resource, const FenceRow *row);
 

@@ -231,12 +231,7 @@ read_version(FenceTable *table, FenceString resource, ItemPointerData tid,
 	return true;
 }
 
-/*
- * fence_table_read
- *
- * Read the latest committed fence of a resource, or this transaction's own.
- * Takes no row lock. Returns row->found.
- */
+/* fence_table_read: the latest committed fence, or this transaction's own */
 bool
 fence_table_read(FenceTable *table, FenceString resource, FenceRow *row)
 {
@@ -248,6 +243,7 @@ fence_table_read(FenceTable *table, FenceString resource, FenceRow *row)
 		return true;
 
 	ItemPointerSetInvalid(&row->tid);
+	row->raised_by = InvalidFullTransactionId;
 	row->found = find_live(table, resource, &row->inserter);
 	if (!row->found)
 		return false;

@@ -15,6 +15,7 @@
 
 #include "utils/timestamp.h"
 
+#include "fence_durable.h"
 #include "fence_generation.h"
 #include "fence_session.h"
 #include "fence_take.h"

@@ -45,6 +45,7 @@ typedef struct Judgement
 	FenceSpec  *spec;
 	Relation	rel;
 	TupleDesc	desc;
+	Oid			function;		/* the trigger function */
 } Judgement;
 
 static void
@@ -158,6 +159,7 @@ admit_resource(const Judgement *judgement, HeapTuple row, int64 shown)
 		offer.resource = resource;
 		offer.token = shown;
 		offer.target = RelationGetRelid(judgement->rel);
+		offer.guard = judgement->function;
 		offer.observe = spec->observe;
 		token = fence_admit(&offer) ? shown : 0;
 	}
@@ -436,6 +438,7 @@ fence_trigger(PG_FUNCTION_ARGS)
 	judgement.spec = spec;
 	judgement.rel = trigdata->tg_relation;
 	judgement.desc = RelationGetDescr(trigdata->tg_relation);
+	judgement.function = fcinfo->flinfo->fn_oid;
 
 	if (unlikely(!spec->fits))
 	{

@@ -164,7 +164,6 @@ fence_obstacle_lock(FenceObstacle *obstacle, FenceTable *table,
 	{
 		obstacle->reason = "a commit is in progress";
 		obstacle->passing = true;
-		obstacle->retry_after = POLL_PASSING;
 	}
 	else
 		obstacle->reason = "another transaction that changes this resource has not ended";

@@ -93,13 +93,19 @@ SELECT fence_check('prune:e:b', 71);
 SELECT fence_prune('prune:e:b', '0', true);
 SELECT fence_prune('prune:e:', '0', true);
 SELECT * FROM floors;
--- issuing must not fall below it either
-SELECT fence_check('prune:e:high', 4000000000000000000);
+-- issuing goes on above what was forgotten
+SELECT fence_check('prune:e:ahead', 5000000);
+SELECT fence_prune('prune:e:ahead', '0', true);
+SELECT status, token > 5000000 AS above FROM fence_acquire('prune:e:ahead', 'alice', '1 hour');
+SELECT fence_release('prune:e:ahead', NULL, 'alice');
+-- a token that nothing could be issued above is not forgotten: its floor would
+-- end all issuing there
+SELECT fence_check('prune:e:high', 4503599627370496), fence_check('prune:e:low', 4503599627370495);
 SELECT fence_prune('prune:e:high', '0', true);
-\set VERBOSITY sqlstate
-SELECT * FROM fence_acquire('prune:e:high', 'alice', '1 hour');
-SELECT fence_issue('prune:e:high', 'alice');
-\set VERBOSITY terse
+SELECT shown('prune:e:high', 4503599627370495);
+SELECT fence_override('prune:e:high', 9);
+SELECT fence_prune('prune:e:high', '0', true);
+SELECT fence_override('prune:e:low', 9);
 SELECT * FROM floors;
 
 -- prefixes are bytes; neighbours and other prefixes are untouched

@@ -122,6 +122,27 @@ SELECT fence_check('rights:definer', 1);
 RESET ROLE;
 DROP FUNCTION rights_take;
 
+-- Through a table of one's own one can show a token, but raise no fence, since
+-- that needs the right to fence_check for the writer or the table's owner.
+-- Mutant: raise_external() without fence_right_to_raise().
+SELECT fence_check('rights:raise', 5);
+CREATE TABLE rights_own (tok bigint);
+ALTER TABLE rights_own OWNER TO regress_lockfence_plain;
+GRANT INSERT ON rights_own TO regress_lockfence_worker;
+SET ROLE regress_lockfence_plain;
+SELECT fence_protect('rights_own', 'rights:raise', 'tok');
+INSERT INTO rights_own VALUES (5);
+INSERT INTO rights_own VALUES (6);
+CREATE TEMPORARY TABLE rights_temp (tok bigint);
+CREATE TRIGGER zzz_lockfence BEFORE INSERT OR UPDATE OR DELETE ON rights_temp
+    FOR EACH ROW EXECUTE FUNCTION fence_trigger('rights:raise', 'tok');
+INSERT INTO rights_temp VALUES (5);
+SET ROLE regress_lockfence_worker;
+INSERT INTO rights_own VALUES (6);
+RESET ROLE;
+SELECT fence_current('rights:raise');
+DROP TABLE rights_own, rights_temp;
+
 -- bad input
 SELECT fence_grant('regress_lockfence_worker', 'superuser');
 SELECT fence_grant('regress_lockfence_worker', NULL);
