@@ -104,7 +104,9 @@ check_server(Findings *findings)
 	if (version[0] != '\0' && atoi(version) < 6)
 		add(findings, "warning", psprintf("Redis has version %s", version),
 			"Use version 6 or later, or Valkey.");
-	if (strcmp(field(findings, "redis_mode"), "cluster") == 0 && !options->cluster)
+	/* Valkey has another name for it. */
+	if ((strcmp(field(findings, "redis_mode"), "cluster") == 0 ||
+		 strcmp(field(findings, "server_mode"), "cluster") == 0) && !options->cluster)
 		add(findings, "error", "Redis is a node of a cluster, and redirections are not followed",
 			"Set option \"cluster\" of the server to \"on\".");
 }
