@@ -9,6 +9,7 @@
  */
 #include "postgres.h"
 
+#include "access/table.h"
 #include "catalog/partition.h"
 #include "catalog/pg_trigger.h"
 #include "catalog/pg_type.h"
@@ -128,6 +129,29 @@ has_default(Relation rel, AttrNumber attnum)
 		!(IsA(expr, Const) && ((Const *) expr)->constisnull);
 }
 
+/*
+ * The same for the tables that a partition belongs to: rows written through
+ * them get their defaults.
+ */
+static bool
+ancestor_has_default(Relation rel, const char *name)
+{
+	ListCell   *lc;
+	bool		found = false;
+
+	if (!rel->rd_rel->relispartition)
+		return false;
+	foreach(lc, get_partition_ancestors(RelationGetRelid(rel)))
+	{
+		Relation	ancestor = table_open(lfirst_oid(lc), AccessShareLock);
+		Form_pg_attribute att = find_column(ancestor, name);
+
+		found = found || (att != NULL && has_default(ancestor, att->attnum));
+		table_close(ancestor, AccessShareLock);
+	}
+	return found;
+}
+
 /* Is a column part of the table's partition key, or of its parents'? */
 static bool
 in_partition_key(Relation rel, AttrNumber attnum)
@@ -184,6 +208,11 @@ fit_token_column(Relation rel, const char *name, const FenceKey *key,
 		return does_not_fit(misfit, ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE,
 							"Drop the default: it would show a token that no writer gave.",
 							"token column \"%s\" of table \"%s\" has a default",
+							name, table);
+	if (ancestor_has_default(rel, name))
+		return does_not_fit(misfit, ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE,
+							"Drop the default: it would show a token that no writer gave.",
+							"token column \"%s\" of a partitioned table that \"%s\" belongs to has a default",
 							name, table);
 	if (in_partition_key(rel, att->attnum))
 		return does_not_fit(misfit, ERRCODE_FEATURE_NOT_SUPPORTED, NULL,

@@ -24,6 +24,7 @@
 #include "commands/trigger.h"
 #include "fmgr.h"
 #include "nodes/bitmapset.h"
+#include "utils/builtins.h"
 #include "utils/rel.h"
 
 #include "fence_bypass.h"
@@ -284,6 +285,11 @@ stamp(const Judgement *judgement, HeapTuple row, int64 token)
 	Datum		value = Int64GetDatum(token);
 	bool		isnull = false;
 
+	/* The executor has checked only what the writer gave. */
+	if (judgement->spec->token_domain)
+		domain_check(value, false,
+					 TupleDescAttr(judgement->desc, attnum - 1)->atttypid,
+					 NULL, CurrentMemoryContext);
 	return heap_modify_tuple_by_cols(row, judgement->desc, 1, &attnum, &value,
 									 &isnull);
 }

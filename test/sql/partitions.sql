@@ -230,6 +230,27 @@ SELECT fence_protect('parts_by_expr', '{res}', 'tok');
 -- without its token column it can be protected
 SELECT fence_protect('parts_by_token', 'parts:{res}');
 
+-- A default of the partitioned table alone would show a token through it.
+-- Mutant: fit_token_column() without ancestor_has_default().
+CREATE TABLE parts_default (res text, tok bigint) PARTITION BY LIST (res);
+CREATE TABLE parts_default_a PARTITION OF parts_default FOR VALUES IN ('parts:a');
+SELECT fence_protect('parts_default', '{res}', 'tok');
+ALTER TABLE ONLY parts_default ALTER tok SET DEFAULT 7;
+INSERT INTO parts_default (res) VALUES ('parts:a');
+ALTER TABLE ONLY parts_default ALTER tok DROP DEFAULT;
+
+-- A stamped token obeys the domain of its column.
+-- Mutant: stamp() without domain_check().
+CREATE DOMAIN parts_token AS bigint CHECK (VALUE < 100);
+CREATE TABLE parts_stamped (res text, tok parts_token);
+SELECT fence_protect('parts_stamped', '{res}', 'tok');
+BEGIN;
+SELECT fence_check('parts:stamped', 200);
+INSERT INTO parts_stamped (res) VALUES ('parts:stamped');
+ROLLBACK;
+
+DROP TABLE parts_default, parts_stamped;
+DROP DOMAIN parts_token;
 DROP TABLE parts, parts_by_token, parts_by_expr;
 DROP FUNCTION parts_nothing();
 DELETE FROM lockfence.fence WHERE resource LIKE 'parts:%';
