@@ -2,8 +2,8 @@
 --
 -- Wrong result it would show: some of the resources taken and others not, or
 -- another token for one of them, or the wrong resource named.
--- Mutants: src/fence_acquire.c, try_all() that keeps the subtransaction whatever
--- came out; decide_together() that compares no tokens.
+-- Mutants: src/fence_acquire.c, decide_together() that compares no tokens;
+-- fence_acquire_all() that locks without a look at each before.
 \set VERBOSITY terse
 CREATE VIEW all_leases AS
     SELECT resource, dense_rank() OVER (ORDER BY token) AS token, holder, live

@@ -2,8 +2,9 @@
 --
 -- Wrong result it would show: an operation accepted twice, or counted as
 -- accepted although its transaction was rolled back or its token was stale.
--- Mutant: src/fence_operation.c, find_operation() that compares the resource
--- only; fence_operation_prune() that does not stop behind the prefix.
+-- Mutants: src/fence_operation.c, find_operation() that takes the next operation
+-- in order for the one asked for; fence_operation_prune() that does not stop
+-- behind the prefix.
 \set VERBOSITY terse
 CREATE TABLE once_published (operation text, by text);
 
