@@ -2,7 +2,7 @@
 --
 --	psql -f doc/monitoring/watch.sql DATABASE
 \pset pager off
-\pset footer off
+\pset format unaligned
 \t on
 SELECT format(E'%s %s  since %s\ntokens: %s shown, %s accepted   rows: %s   bypasses: %s\n'
               'refused: %s stale (%s at commit), %s without token, %s never issued, %s conflicts   observed: %s\n'
@@ -21,7 +21,7 @@ SELECT format(E'%s %s  since %s\ntokens: %s shown, %s accepted   rows: %s   bypa
        || E'\n\nlast refusals:\n'
        || coalesce((SELECT string_agg(format('  %s  %s%s  %s  %s  token %s, fence %s  %s',
                         to_char(r.at, 'HH24:MI:SS'), r.sqlstate, CASE WHEN r.observed THEN ' (observed)' END,
-                        r.application_name, r.resource, r.token, r.fence,
+                        r.application_name, coalesce(r.resource, '(table)'), coalesce(r.token::text, 'none'), r.fence,
                         concat_ws(' ', r.command, r.target)), E'\n' ORDER BY r.at DESC)
                     FROM (SELECT * FROM lockfence.rejections ORDER BY at DESC LIMIT 15) r), '  none')
 FROM lockfence.stats s
