@@ -2,7 +2,7 @@
 -- and for those who may see it.
 --
 -- Mutants that must make this file fail:
---   src/fence_journal.c: read the oldest instead of the newest
+--   src/fence_journal.c: read_place() always false
 --   src/fence_stats_view.c: may_see() always true
 --   src/fence_report.c: record() after the ereport
 SELECT current_setting('server_version_num')::int >= 170000

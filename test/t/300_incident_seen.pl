@@ -93,6 +93,10 @@ $worker3->ask("BEGIN; SELECT fence_check('stmt:acct:1', $old);
 	UPDATE statement_lines SET amount = 2 WHERE account_id = 1");
 is($seen->($worker3->{pid}), "stmt:acct:1|$old|$old|f", 'an open transaction');
 
+# one with a lower token, of another resource
+my $elsewhere = session($node, user => 'worker');
+my $stale_elsewhere = take($elsewhere, 2, 'worker-7/1');
+$elsewhere->ask("BEGIN; SELECT fence_check('stmt:acct:2', $stale_elsewhere)");
 $worker5->ask('BEGIN');
 $new = take($worker5, 1, 'worker-5/a910');
 is($seen->($worker3->{pid}), "stmt:acct:1|$old|$old|f",
@@ -106,9 +110,6 @@ is($seen->($worker3->{pid}), "stmt:acct:1|$old|$new|t",
 
 my $bystander = session($node, user => 'worker');
 $bystander->ask("BEGIN; SELECT fence_check('stmt:acct:1', $new)");
-my $elsewhere = session($node, user => 'worker');
-my $stale_elsewhere = take($elsewhere, 2, 'worker-7/1');
-$elsewhere->ask("BEGIN; SELECT fence_check('stmt:acct:2', $stale_elsewhere)");
 take($worker5, 2, 'worker-5/a911');
 like($seen->($elsewhere->{pid}), qr/\|t$/, 'another one is stale elsewhere');
 

@@ -7,10 +7,9 @@
 # lockfence.rejection_log_size says from the next reload on.  Sessions that are
 # terminated in the middle leave nothing behind.
 #
-# Mutants that must make it fail: src/fence_stats.c, flush() with a plain
-# addition instead of the atomic one, or without the one at abort;
-# src/fence_journal.c, take_place() with journal_next read and written instead
-# of the atomic addition;
+# Mutants that must make it fail: src/fence_stats.c, flush() at commit only, or
+# fence_stats_read() of half of the shards; src/fence_journal.c,
+# compare_states() the other way around;
 # src/fence_activity.c, end_transaction() without XACT_EVENT_ABORT.
 use strict;
 use warnings;
@@ -177,12 +176,17 @@ ok($node->poll_query_until('postgres', 'SELECT count(*) = 0 FROM lockfence.rejec
 	'none after another');
 
 # Sessions that are terminated in the middle
+$node->safe_psql('postgres', "SELECT fence_check('victim', 1)");
+my @long = map {
+	script("victim_$_",
+		("BEGIN; SELECT fence_check('victim', 1); SELECT count(*) FROM generate_series(1, 100000); COMMIT;") x 1000)
+} 1 .. 4;
 my @victims;
 my $killed = 0;
 while ($killed < 40)
 {
 	@victims = running(@victims);
-	push @victims, start_psql($scripts[ $killed % @scripts ]) while @victims < 4;
+	push @victims, start_psql($long[ $killed % 4 ]) while @victims < 4;
 	my $pid = $watch->ask(
 		'SELECT pid FROM lockfence.activity WHERE pid <> pg_backend_pid() LIMIT 1');
 	next unless $pid =~ /^\d+$/;
