@@ -26,6 +26,9 @@
 #error "lockfence needs PostgreSQL 15 or later"
 #endif
 
+#if PG_VERSION_NUM >= 160000
+#include "varatt.h"
+#endif
 #if PG_VERSION_NUM >= 170000
 #include "storage/dsm_registry.h"
 #endif
