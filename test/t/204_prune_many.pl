@@ -15,6 +15,7 @@ use warnings;
 
 use FindBin;
 use lib "$FindBin::RealBin/../lib";
+use LockfenceLoad;
 use LockfenceTest;
 use PostgreSQL::Test::Utils;
 use Test::More;
@@ -104,6 +105,37 @@ foreach my $generation (1 .. 3)
 	ok(vacuumed(), "generation $generation: autovacuum comes by itself");
 }
 cmp_ok($sizes[2], '<', $sizes[0] * 2, 'the table has not grown with the generations');
+
+# A lease that is renewed in time is never pruned, however short it is.
+my $pruner = start_load($node, 'pruner', map { "SELECT fence_prune('job:', '0');" } 1 .. 300);
+my $kept = $node->safe_psql(
+	'postgres', q{
+	CREATE TABLE renewals (renewed int, gone int);
+	DO $$
+	DECLARE
+		answer record;
+		renewed int := 0;
+		gone int := 0;
+		mine bigint;
+	BEGIN
+		SELECT token INTO mine FROM fence_acquire('job:short', 'h', '500 ms');
+		COMMIT;
+		FOR n IN 1 .. 300 LOOP
+			SELECT * INTO answer FROM fence_renew('job:short', mine, 'h', '500 ms');
+			COMMIT;
+			EXIT WHEN answer.status <> 'renewed';
+			renewed := renewed + 1;
+			IF fence_current('job:short') IS DISTINCT FROM mine THEN
+				gone := gone + 1;
+			END IF;
+			PERFORM pg_sleep(0.002);
+		END LOOP;
+		INSERT INTO renewals VALUES (renewed, gone);
+	END $$;
+	SELECT * FROM renewals});
+is(finish_load($pruner), '', 'fences are pruned meanwhile');
+note "$kept (renewed, gone)";
+like($kept, qr/^[1-9]\d*\|0$/, 'a lease that is renewed in time is never pruned');
 
 my ($code, undef, $err) = $node->psql('postgres', "SELECT fence_check('job:1:1', 1)");
 like($err, qr/never issued|not issued|is stale/, 'what was forgotten is refused');
