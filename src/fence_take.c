@@ -20,13 +20,11 @@
 #include "fence_session.h"
 #include "fence_take.h"
 
-/* Did this holder get the lease from the same authority? */
 static bool
-same_lease(const FenceRow *row, const FenceClaim *claim)
+same_holder(const FenceRow *row, const FenceClaim *claim)
 {
 	return row->holder.data != NULL &&
-		fence_string_equal(row->holder, claim->holder) &&
-		strcmp(row->authority_data, claim->authority) == 0;
+		fence_string_equal(row->holder, claim->holder);
 }
 
 /*
@@ -55,7 +53,12 @@ fence_take_look(FenceTable *table, const FenceClaim *claim, FenceGrant *grant)
 	now = GetCurrentTimestamp();
 	if (fence_row_live(row, now))
 	{
-		if (!same_lease(row, claim))
+		if (!fence_row_leased_by(row, claim->authority))
+		{
+			fence_obstacle_elsewhere(&grant->obstacle, row->expires_at - now);
+			return FENCE_HELD;
+		}
+		if (!same_holder(row, claim))
 		{
 			fence_obstacle_lease(&grant->obstacle, row->expires_at - now);
 			return FENCE_HELD;

@@ -113,6 +113,14 @@ fence_obstacle_lease(FenceObstacle *obstacle, int64 remaining)
 	obstacle->retry_after = remaining;
 }
 
+/* fence_obstacle_elsewhere: a lease of another authority, maybe one's own */
+void
+fence_obstacle_elsewhere(FenceObstacle *obstacle, int64 remaining)
+{
+	fence_obstacle_lease(obstacle, remaining);
+	obstacle->reason = "held on another lease authority";
+}
+
 /* fence_obstacle_partly: the caller itself, on some of several resources */
 void
 fence_obstacle_partly(FenceObstacle *obstacle)

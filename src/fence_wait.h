@@ -31,6 +31,7 @@ extern void fence_wait_begin(FenceWait *wait, int64 limit,
 extern bool fence_wait_more(FenceWait *wait, const FenceObstacle *obstacle);
 extern void fence_wait_end(FenceWait *wait);
 extern void fence_obstacle_lease(FenceObstacle *obstacle, int64 remaining);
+extern void fence_obstacle_elsewhere(FenceObstacle *obstacle, int64 remaining);
 extern void fence_obstacle_partly(FenceObstacle *obstacle);
 extern void fence_obstacle_lock(FenceObstacle *obstacle, FenceTable *table,
 								const FenceRow *row);

@@ -76,8 +76,7 @@ held_elsewhere(FenceTable *table, const FenceClaim *claim, FenceGrant *grant)
 	if (!fence_row_live(&grant->row, now) ||
 		fence_row_leased_by(&grant->row, claim->authority))
 		return false;
-	fence_obstacle_lease(&grant->obstacle, grant->row.expires_at - now);
-	grant->obstacle.reason = "held on another lease authority";
+	fence_obstacle_elsewhere(&grant->obstacle, grant->row.expires_at - now);
 	return true;
 }
 

@@ -53,10 +53,13 @@ foreach my $authority ('r', 't')
 	my $held = acquire($other, $name, 'bob', @on);
 	is("$held->{status} $held->{held_by}", 'held alice', 'held for another holder');
 	cmp_ok($held->{retry_after}, '>', 40, 'with the time it has');
-	is(acquire($other, $name, 'bob', authority => 'postgres')->{status}, 'held',
-		'held for another authority');
-	is(acquire($other, $name, 'alice', authority => 'postgres')->{status}, 'held',
-		'even for the same holder');
+	foreach my $holder ('bob', 'alice')
+	{
+		my $elsewhere = acquire($other, $name, $holder, authority => 'postgres');
+		is("$elsewhere->{status} $elsewhere->{held_by}: $elsewhere->{reason}",
+			'held alice: held on another lease authority',
+			"held for another authority, also for the same holder ($holder)");
+	}
 
 	is(renew($s, $name, $a->{token}, 'alice', '90 s'), 'renewed', 'renewed');
 	cmp_ok($where->command('PTTL', $name), '>', 80000, 'in Redis, too');
@@ -174,6 +177,11 @@ $s->ask('ROLLBACK; BEGIN');
 is(acquire($s, 'tx:5', 'alice', authority => 'postgres')->{status}, 'granted', 'a lease of PostgreSQL');
 is(acquire($s, 'tx:6', 'alice')->{status}, '25001', 'locks a fence as well');
 $s->ask('ROLLBACK');
+acquire($s, 'tx:5', 'alice', authority => 'postgres');
+is(acquire($other, 'tx:5', 'alice')->{reason}, 'held on another lease authority',
+	'and is held for Redis');
+is($redis->command('EXISTS', 'tx:5'), 0, 'which was not asked');
+$s->ask("SELECT fence_release('tx:5', NULL, 'alice')");
 
 # An open raise of somebody else is in the way; Redis' lease is given back.
 $other->ask('BEGIN');
