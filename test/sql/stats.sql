@@ -80,10 +80,10 @@ SELECT status FROM fence_renew('count:l', :token, 'B', '1 hour');
 SELECT fence_release('count:l', :token, 'A');
 SELECT fence_release('count:l', :token, 'A');
 SELECT status FROM fence_acquire_all('{count:l,count:m}', 'A', '10 ms');
-SELECT count(*) FROM (SELECT pg_sleep(0.02)) s;
-SELECT status, how FROM fence_acquire('count:l', 'B', '10 ms') \gset
+SELECT status, how FROM fence_acquire('count:l', 'B', '10 ms', '1 minute') \gset
 SELECT :'how' AS how;
-SELECT count(*) FROM (SELECT pg_sleep(0.02)) s;
+-- until it has expired
+DO $$ BEGIN WHILE (SELECT live FROM fence_status('count:l')) LOOP END LOOP; END $$;
 SELECT fence_release('count:l', NULL, 'B');
 SELECT fence_issue('count:m', 'C') > 0 AS issued;
 SELECT fence_once('count:a', 5, 'op'), fence_once('count:a', 5, 'op');
