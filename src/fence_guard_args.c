@@ -78,18 +78,21 @@ fence_guard_args_default(FenceGuardArgs *args)
 		args->firing = FENCE_FIRING_ORIGIN;
 }
 
+/* fence_guard_observes: violations are only counted and logged */
 bool
 fence_guard_observes(const FenceGuardArgs *args)
 {
 	return strcmp(args->mode, FENCE_MODE_OBSERVE) == 0;
 }
 
+/* fence_guard_by_transaction: a token in the row shows nothing */
 bool
 fence_guard_by_transaction(const FenceGuardArgs *args)
 {
 	return strcmp(args->present, FENCE_PRESENT_TRANSACTION) == 0;
 }
 
+/* fence_guard_fires_always: was declared to fire for replicated changes, too */
 bool
 fence_guard_fires_always(const FenceGuardArgs *args)
 {

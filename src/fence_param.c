@@ -96,6 +96,7 @@ fence_validate_token(int64 token)
 				 errdetail("Fencing tokens are greater than zero.")));
 }
 
+/* fence_param_resource: 1 to 512 bytes */
 FenceString
 fence_param_resource(FunctionCallInfo fcinfo, int n)
 {
@@ -159,6 +160,7 @@ fence_param_prefix(FunctionCallInfo fcinfo, int n)
 	return text_arg(fcinfo, n, "prefix", FENCE_MAX_RESOURCE);
 }
 
+/* fence_param_holder: 1 to 512 bytes; has no order and is no token */
 FenceString
 fence_param_holder(FunctionCallInfo fcinfo, int n)
 {
@@ -188,6 +190,7 @@ fence_param_reason(FunctionCallInfo fcinfo, int n)
 	return reason;
 }
 
+/* fence_param_relation: whether there is such a one is for the caller to see */
 Oid
 fence_param_relation(FunctionCallInfo fcinfo, int n)
 {
@@ -205,6 +208,7 @@ fence_param_optional_holder(FunctionCallInfo fcinfo, int n)
 	return PG_ARGISNULL(n) ? none : fence_param_holder(fcinfo, n);
 }
 
+/* fence_param_token: greater than zero */
 int64
 fence_param_token(FunctionCallInfo fcinfo, int n)
 {
@@ -295,6 +299,7 @@ fence_param_max_rows(FunctionCallInfo fcinfo, int n)
 	return PG_GETARG_INT64(n);
 }
 
+/* fence_param_bool: NULL is neither */
 bool
 fence_param_bool(FunctionCallInfo fcinfo, int n, const char *what)
 {

@@ -143,8 +143,9 @@ fence_prune(PG_FUNCTION_ARGS)
 	}
 	if (outcome.too_high > 0)
 		ereport(NOTICE,
-				(errmsg("%lld external fences are too high to be pruned",
-						(long long) outcome.too_high),
+				(errmsg_plural("%lld external fence is too high to be pruned",
+							   "%lld external fences are too high to be pruned",
+							   outcome.too_high, (long long) outcome.too_high),
 				 errdetail("They are not below %lld, the highest number that issuing can be moved to.",
 						   (long long) FENCE_EPOCH_LIMIT),
 				 errhint("If such a token was wrong, set it back with fence_override first.")));

@@ -23,6 +23,7 @@ fence_result_begin(FenceResult *result, FunctionCallInfo fcinfo, int columns)
 	memset(result->nulls, true, sizeof(result->nulls));
 }
 
+/* fence_result_end: what the SQL function returns */
 Datum
 fence_result_end(FenceResult *result)
 {
@@ -37,6 +38,7 @@ set(FenceResult *result, int column, Datum value)
 	result->nulls[column] = false;
 }
 
+/* fence_result_bool: sets one column, as do the functions below */
 void
 fence_result_bool(FenceResult *result, int column, bool value)
 {
