@@ -25,6 +25,7 @@ struct RedisTls
 	SSL		   *ssl;
 };
 
+/* redis_tls_supported: was this built with OpenSSL? */
 bool
 redis_tls_supported(void)
 {
@@ -152,6 +153,7 @@ result_of(RedisTls *tls, int done)
 	}
 }
 
+/* redis_tls_handshake: to be called again when the socket is ready */
 RedisTlsResult
 redis_tls_handshake(RedisTls *tls)
 {
@@ -159,6 +161,7 @@ redis_tls_handshake(RedisTls *tls)
 	return result_of(tls, SSL_connect(tls->ssl));
 }
 
+/* redis_tls_send: as much as goes now; *sent bytes of it */
 RedisTlsResult
 redis_tls_send(RedisTls *tls, const char *data, int len, int *sent)
 {
@@ -170,6 +173,7 @@ redis_tls_send(RedisTls *tls, const char *data, int len, int *sent)
 	return result_of(tls, done);
 }
 
+/* redis_tls_receive: what is there, at most size bytes; *received of them */
 RedisTlsResult
 redis_tls_receive(RedisTls *tls, char *data, int size, int *received)
 {
@@ -197,6 +201,7 @@ redis_tls_problem(RedisTls *tls, char *problem, int size)
 		last_error("TLS failed", problem, size);
 }
 
+/* redis_tls_end: the socket stays the caller's */
 void
 redis_tls_end(RedisTls *tls)
 {
