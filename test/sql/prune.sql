@@ -20,6 +20,9 @@ EXCEPTION WHEN OTHERS THEN
 END
 $$;
 
+-- there is a token below each that is issued here
+SELECT nextval('lockfence.token') > 0 AS issued;
+
 -- issued fences: not under a prefix that accepts external tokens, since an
 -- absent resource would then take any
 SELECT token AS a FROM fence_acquire('prune:i:a', 'alice', '1 hour') \gset
