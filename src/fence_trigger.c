@@ -94,8 +94,12 @@ refuse_missing(const Judgement *judgement, FenceString resource)
 	refusal.resource = resource;
 	if (fence_table_read(table, resource, &row))
 	{
-		refusal.fence = row.token;
-		refusal.fence_holder = row.holder;
+		FenceState	state;
+
+		fence_row_state(&row, &state);
+		refusal.fence = state.token;
+		refusal.fence_holder = state.holder;
+		refusal.fence_released = state.released;
 	}
 	refusal.target = RelationGetRelid(judgement->rel);
 	refusal.observed = judgement->spec->observe;

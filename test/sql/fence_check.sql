@@ -81,3 +81,19 @@ SELECT count(fence_check('check:many:' || n, 1 + n)) FROM generate_series(1, 300
 BEGIN;
 SELECT count(fence_check('check:many:' || n, 1 + n)) FROM generate_series(300, 1, -1) n;
 COMMIT;
+
+-- after a release the refusal says so, also to a writer that shows nothing
+CREATE TABLE check_released (res text);
+SELECT fence_protect('check_released', 'check:{res}');
+SELECT fence_release('check:g', NULL, 'alice');
+DO $$
+DECLARE
+    detail text;
+BEGIN
+    INSERT INTO check_released VALUES ('g');
+EXCEPTION WHEN SQLSTATE 'LF002' THEN
+    GET STACKED DIAGNOSTICS detail = PG_EXCEPTION_DETAIL;
+    RAISE NOTICE '%', regexp_replace(detail, '\d+', 'N');
+END
+$$;
+DROP TABLE check_released;
