@@ -238,32 +238,62 @@ pg_suite()
 
 # tap BUILD NAME... - each file starts its own servers; LOCKFENCE_REDIS is the
 # program to take for a Redis
+#
+# They wait more than they work, so some run at once, each in a copy of the
+# build; what they reserve of ports they tell each other.
 tap()
 {
-	local build=$1 name log start status count
+	local build=$1 name jobs running=0
 
 	shift
 	lf_use "$build"
+	jobs=$(nproc)
+	[ "$jobs" -le 4 ] || jobs=4
+	export PG_TEST_PORT_DIR=$LF_WORK/ports
+	mkdir -p "$PG_TEST_PORT_DIR"
 	[ -z "${LOCKFENCE_REDIS:-}" ] || build="$build, $LOCKFENCE_REDIS"
 	for name in "$@"; do
-		name=$(basename "$name" .pl)
-		log=$LF_WORK/tap.$name.log
-		start=$SECONDS status=0
-		timeout -k 10 600 make -s -C "$LF_BUILD" PG_CONFIG="$PG_CONFIG" \
-			REGRESS= ISOLATION= PROVE_TESTS="test/t/$name.pl" PROVE_FLAGS=-v \
-			installcheck >"$log" 2>&1 || status=$?
-		count=$(grep -c '^ok ' "$log")
-		if [ "$status" -ne 0 ]; then
-			result FAILED tap "$name" "$build, status $status"
-			keep "tap.$name" "$log" "$LF_BUILD"/tmp_check/log/*
-			show "$log"
-		elif grep -q '^Result: NOTESTS' "$log"; then
-			result skipped tap "$name" \
-				"$build, $(sed -n 's/.* skipped: //p' "$log")"
-		else
-			result ok tap "$name" "$build, $count tests, $((SECONDS - start)) s"
+		if [ "$running" -ge "$jobs" ]; then
+			wait -n
+			running=$((running - 1))
 		fi
+		# One write, so that what two of them say does not mix.
+		(printf '%s\n' "$(tap_one "$build" "$(basename "$name" .pl)")") &
+		running=$((running + 1))
 	done
+	wait
+	for name in "$@"; do
+		name=$(basename "$name" .pl)
+		[ -e "$LF_WORK/tap.$name.done" ] ||
+			result FAILED tap "$name" "$build, no result"
+		rm -f "$LF_WORK/tap.$name.done"
+	done
+}
+
+# tap_one BUILD NAME
+tap_one()
+{
+	local build=$1 name=$2 dir=$LF_WORK/tap.$2 log=$LF_WORK/tap.$2.log
+	local start=$SECONDS status=0 count
+
+	rm -rf "$dir"
+	cp -a "$LF_BUILD" "$dir"
+	timeout -k 10 600 make -s -C "$dir" PG_CONFIG="$PG_CONFIG" \
+		REGRESS= ISOLATION= PROVE_TESTS="test/t/$name.pl" PROVE_FLAGS=-v \
+		installcheck >"$log" 2>&1 || status=$?
+	count=$(grep -c '^ok ' "$log")
+	if [ "$status" -ne 0 ]; then
+		result FAILED tap "$name" "$build, status $status"
+		keep "tap.$name" "$log" "$dir"/tmp_check/log/*
+		show "$log"
+	elif grep -q '^Result: NOTESTS' "$log"; then
+		result skipped tap "$name" \
+			"$build, $(sed -n 's/.* skipped: //p' "$log")"
+	else
+		result ok tap "$name" "$build, $count tests, $((SECONDS - start)) s"
+	fi
+	rm -rf "$dir"
+	: >"$LF_WORK/tap.$name.done"
 }
 
 # demo - builds and cleans up by itself, since that is part of what it shows
