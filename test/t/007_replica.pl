@@ -116,8 +116,10 @@ sub applied
 }
 
 # Everything on one table of its own; ALWAYS is set before or after the first
-# copy.  $options are those of the subscription.
-$sub->safe_psql('postgres', 'CREATE ROLE regress_owner; GRANT CREATE ON SCHEMA public TO regress_owner');
+# copy.  $options are those of the subscription.  From 16 on apply runs as the
+# owner of the table, who needs the right to raise.
+$sub->safe_psql('postgres', "CREATE ROLE regress_owner; GRANT CREATE ON SCHEMA public TO regress_owner;
+	SELECT fence_grant('regress_owner')");
 sub subscribe
 {
 	my ($table, $always, $options) = @_;
