@@ -20,7 +20,7 @@
 
 /* Microseconds. */
 #define POLL_MAX		(INT64CONST(50000))
-#define POLL_WOKEN		(INT64CONST(90000))		/* COMMIT PREPARED wakes nobody */
+#define POLL_WOKEN		(INT64CONST(90000)) /* COMMIT PREPARED wakes nobody */
 #define POLL_PASSING	(INT64CONST(1000))
 #define PASSING_GRACE	(INT64CONST(100000))	/* the blink of a commit */
 
