@@ -57,7 +57,7 @@ sub round
 	return "INSERT INTO looked_at VALUES ('$resource', NULL) RETURNING 'observed';"
 	  if $kind == 4;
 	return
-	  "BEGIN; SELECT 'checked' WHERE fence_check('$resource', $token); SELECT count(*) FROM generate_series(1, 30000) HAVING false; COMMIT;"
+	  "BEGIN; SELECT 'checked' WHERE fence_check('$resource', $token); DO 'BEGIN PERFORM pg_sleep(0.005); END'; COMMIT;"
 	  if $kind == 5;
 	return
 	  "BEGIN; SAVEPOINT s; SELECT 'checked' WHERE fence_check('$resource', $token); ROLLBACK TO s; ROLLBACK;"
@@ -109,7 +109,7 @@ my $lockfence = 0;
 /Lockfence/ and $lockfence += $waits{$_} foreach keys %waits;
 note "$samples samples: "
   . join(', ', map { "$_ $waits{$_}" } sort { $waits{$b} <=> $waits{$a} } keys %waits);
-cmp_ok($samples, '>', 200, 'the load was watched');
+cmp_ok($samples, '>', 20, 'the load was watched');
 cmp_ok($lockfence, '<=', $samples / 100, "nobody waits for lockfence's locks");
 
 my (%out, %refused);
