@@ -77,7 +77,7 @@ foreach my $authority ('r', 't')
 	is($where->command('EXISTS', $name), 0, 'the key is gone');
 	is($s->try("SELECT fence_check('$name', $a->{token})"), 'LF001', 'its token is stale');
 
-	my $b = acquire($other, $name, 'bob', @on, ttl => '100 ms');
+	my $b = acquire($other, $name, 'bob', @on, ttl => '1 s');
 	is("$b->{status} $b->{how}", 'granted new', 'the next holder after a release');
 	cmp_ok($b->{token}, '>', $a->{token}, 'has a higher token');
 

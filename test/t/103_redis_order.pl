@@ -104,7 +104,7 @@ SKIP:
 	is($b->try("SELECT fence_check('stalled', $two->{token})"), 'ok', 'and his token is good');
 
 	# The same, with nobody else about: what is left is given back.
-	acquire($b, 'alone', 'carol', ttl => '10 ms');
+	acquire($b, 'alone', 'carol', ttl => '500 ms');
 	$gate->ask('SELECT pg_advisory_lock(7001, 0)');
 	$a->send("SELECT status FROM fence_acquire('alone', 'alice', '1 s', '5 s', 'r')");
 	$a->until_blocked;
@@ -115,7 +115,7 @@ SKIP:
 	is($redis->command('EXISTS', 'alone'), 0, 'and the lease is given back');
 
 	# Stopped with the fence locked: the last look is the one that counts.
-	acquire($b, 'locked', 'carol', ttl => '10 ms');
+	acquire($b, 'locked', 'carol', ttl => '500 ms');
 	$gate->ask('SELECT pg_advisory_lock(7001, 0)');
 	$a->ask("SET lockfence.debug_point = 'redis-locked'");
 	$a->send("SELECT status FROM fence_acquire('locked', 'alice', '200 ms', '5 s', 'r')");
