@@ -30,15 +30,20 @@
 #include "fence_stats.h"
 #include "fence_table.h"
 
-static bool session_checked = false;	/* the commit check has run */
+/* How often one transaction can move its commit check to the front. */
+#define MAX_FRONTS	1000
+
+static bool session_checked = false;	/* nothing more is admitted */
+static int	fronts = 0;			/* registrations for this transaction */
 
 static void xact_callback(XactEvent event, void *arg);
 
 /*
  * fence_session_init
  *
- * Called by _PG_init. This registration stays where it is: it checks what
- * another module's callback may admit when ours at the front has already run.
+ * Called by _PG_init. This registration stays where it is, behind all others
+ * of ours: it checks what another module's callback has admitted before, and
+ * from then on nothing is admitted.
  */
 void
 fence_session_init(void)
@@ -50,18 +55,17 @@ fence_session_init(void)
  * fence_session_to_front
  *
  * Let the commit check run before callbacks registered up to now. A module
- * that registers its own later in the transaction would run before it.
+ * that registers its own later in the transaction would run before it. This
+ * may be called by such a callback, in the middle of the list: therefore it
+ * only adds to its beginning. What was added goes when the transaction ends.
  */
 void
 fence_session_to_front(void)
 {
-	static bool in_list = false;
-
-	if (in_list)
-		UnregisterXactCallback(xact_callback, &in_list);
-	in_list = false;
-	RegisterXactCallback(xact_callback, &in_list);
-	in_list = true;
+	if (fronts == MAX_FRONTS)
+		return;
+	RegisterXactCallback(xact_callback, &fronts);
+	fronts++;
 }
 
 /* The token that this transaction is admitted with; 0 if it is not. */
@@ -475,6 +479,8 @@ xact_callback(XactEvent event, void *arg)
 				session_checked = true;
 				DEBUG_POINT("commit-checked");
 			}
+			if (arg == NULL)
+				session_checked = true;
 			break;
 
 		case XACT_EVENT_COMMIT:
@@ -482,6 +488,9 @@ xact_callback(XactEvent event, void *arg)
 		case XACT_EVENT_ABORT:
 			fence_admission_forget();
 			session_checked = false;
+			/* They have been called already, before this one. */
+			for (; arg == NULL && fronts > 0; fronts--)
+				UnregisterXactCallback(xact_callback, &fronts);
 			break;
 
 		default:				/* parallel workers admit nothing */
