@@ -38,7 +38,7 @@ CREATE TABLE lockfence.fence (
     issued      boolean NOT NULL,
     released    boolean NOT NULL,
     holder      text,
-    authority   name,
+    authority   text COLLATE "C",
     acquired_at timestamptz,
     renewed_at  timestamptz,
     expires_at  timestamptz,
@@ -222,7 +222,8 @@ COMMENT ON FUNCTION @extschema@.fence_issue(text, text) IS
     'mint a token for a lease held elsewhere and raise the fence';
 
 CREATE VIEW lockfence.leases AS
-    SELECT f.resource, f.token, f.holder, f.authority, f.acquired_at,
+    SELECT f.resource, f.token, f.holder,
+           f.authority::pg_catalog.name AS authority, f.acquired_at,
            f.renewed_at, f.expires_at,
            (NOT f.released AND f.expires_at OPERATOR(pg_catalog.>) pg_catalog.clock_timestamp()) AS live
     FROM lockfence.fence f

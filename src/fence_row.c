@@ -22,16 +22,42 @@ slot_time(TupleTableSlot *slot, int attnum)
 		DatumGetTimestampTz(slot->tts_values[attnum - 1]);
 }
 
+/* A text column in place; data NULL if it is null. */
+static FenceString
+slot_string(TupleTableSlot *slot, int attnum)
+{
+	FenceString string = {NULL, 0};
+	struct varlena *value;
+
+	if (slot->tts_isnull[attnum - 1])
+		return string;
+	value = PG_DETOAST_DATUM_PACKED(slot->tts_values[attnum - 1]);
+	string.data = VARDATA_ANY(value);
+	string.len = VARSIZE_ANY_EXHDR(value);
+	return string;
+}
+
+/* Keep a copy of the name of a lease's authority; data NULL is no lease. */
+static void
+set_authority(FenceRow *row, FenceString authority)
+{
+	row->has_lease = authority.data != NULL;
+	if (!row->has_lease)
+		return;
+	row->authority.len = Min(authority.len, NAMEDATALEN - 1);
+	memcpy(row->authority_data, authority.data, row->authority.len);
+	row->authority_data[row->authority.len] = '\0';
+	row->authority.data = row->authority_data;
+}
+
 /* fence_row_decode: copy the columns of the tuple in the slot into *row */
 void
 fence_row_decode(FenceRow *row, TupleTableSlot *slot)
 {
 	Datum	   *values;
-	bool	   *nulls;
 
 	slot_getallattrs(slot);
 	values = slot->tts_values;
-	nulls = slot->tts_isnull;
 
 	row->token = DatumGetInt64(values[Anum_fence_token - 1]);
 	row->issued = DatumGetBool(values[Anum_fence_issued - 1]);
@@ -39,27 +65,8 @@ fence_row_decode(FenceRow *row, TupleTableSlot *slot)
 	row->raised_at = slot_time(slot, Anum_fence_raised_at);
 	row->raised_by = DatumGetFullTransactionId(values[Anum_fence_raised_by - 1]);
 
-	row->holder.data = NULL;
-	row->holder.len = 0;
-	if (!nulls[Anum_fence_holder - 1])
-	{
-		struct varlena *holder = PG_DETOAST_DATUM_PACKED(values[Anum_fence_holder - 1]);
-		FenceString string;
-
-		string.data = VARDATA_ANY(holder);
-		string.len = VARSIZE_ANY_EXHDR(holder);
-		fence_row_set_holder(row, string);
-	}
-
-	row->has_lease = !nulls[Anum_fence_authority - 1];
-	if (row->has_lease)
-	{
-		strlcpy(row->authority_data,
-				NameStr(*DatumGetName(values[Anum_fence_authority - 1])),
-				NAMEDATALEN);
-		row->authority.data = row->authority_data;
-		row->authority.len = strlen(row->authority_data);
-	}
+	fence_row_set_holder(row, slot_string(slot, Anum_fence_holder));
+	set_authority(row, slot_string(slot, Anum_fence_authority));
 	row->acquired_at = slot_time(slot, Anum_fence_acquired_at);
 	row->renewed_at = slot_time(slot, Anum_fence_renewed_at);
 	row->expires_at = slot_time(slot, Anum_fence_expires_at);
@@ -71,7 +78,6 @@ fence_row_form(const FenceRow *row, FenceString resource, TupleDesc desc)
 {
 	Datum		values[Natts_fence];
 	bool		nulls[Natts_fence] = {false};
-	NameData	authority;
 
 	values[Anum_fence_resource - 1] =
 		PointerGetDatum(cstring_to_text_with_len(resource.data, resource.len));
@@ -87,8 +93,9 @@ fence_row_form(const FenceRow *row, FenceString resource, TupleDesc desc)
 
 	if (row->has_lease)
 	{
-		namestrcpy(&authority, row->authority.data);
-		values[Anum_fence_authority - 1] = NameGetDatum(&authority);
+		values[Anum_fence_authority - 1] =
+			PointerGetDatum(cstring_to_text_with_len(row->authority.data,
+													 row->authority.len));
 		values[Anum_fence_acquired_at - 1] = TimestampTzGetDatum(row->acquired_at);
 		values[Anum_fence_renewed_at - 1] = TimestampTzGetDatum(row->renewed_at);
 		values[Anum_fence_expires_at - 1] = TimestampTzGetDatum(row->expires_at);
@@ -121,12 +128,11 @@ void
 fence_row_set_lease(FenceRow *row, const char *authority, TimestampTz at,
 					TimestampTz expires_at)
 {
-	row->has_lease = authority != NULL;
+	FenceString name = {authority, authority == NULL ? 0 : strlen(authority)};
+
+	set_authority(row, name);
 	if (!row->has_lease)
 		return;
-	strlcpy(row->authority_data, authority, NAMEDATALEN);
-	row->authority.data = row->authority_data;
-	row->authority.len = strlen(row->authority_data);
 	row->acquired_at = row->renewed_at = at;
 	row->expires_at = expires_at;
 }
