@@ -15,7 +15,8 @@
 
 typedef struct FenceResult
 {
-	TupleDesc	desc;
+	FunctionCallInfo fcinfo;
+	int			columns;
 	Datum		values[FENCE_RESULT_COLUMNS];
 	bool		nulls[FENCE_RESULT_COLUMNS];
 } FenceResult;
