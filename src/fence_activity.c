@@ -5,7 +5,8 @@
  * Rules: each place has one owner at a time, which took it with an atomic
  * exchange; nobody waits for anybody. An owner that changes a place makes its
  * change count odd before and even after; a reader that sees an odd or a
- * changed count copies again. A place bears its owner's pid only once it shows
+ * changed count copies again, for a while, and then passes the place over: its
+ * owner may have been stopped half-way. A place bears its owner's pid only once it shows
  * the owner's admission: nobody must be blamed for what was there before. The
  * places of a transaction are given back when it ends, or stay in the name of
  * its transaction id when it is prepared, and are free once that is no longer
@@ -24,10 +25,12 @@
 #include "utils/guc.h"
 #include "utils/timestamp.h"
 
+#include "debug_point.h"
 #include "fence_activity.h"
 
 #define PER_TRANSACTION	16
 #define LOOK_AT			256
+#define MAX_COPIES		100000	/* some milliseconds */
 
 static int	max_tracked = 1024;
 static int	places[PER_TRANSACTION];
@@ -133,6 +136,7 @@ write_place(FenceActivity *activity, FenceString resource, int64 token)
 	activity->role = GetSessionUserId();
 	activity->since = GetCurrentTransactionStartTimestamp();
 	activity->token = token;
+	DEBUG_POINT("activity-write");
 	fence_text_set(&activity->resource, resource);
 	end_change(activity);
 }
@@ -219,7 +223,7 @@ fence_activity_read(int place, FenceActivityCopy *copy)
 {
 	FenceActivity *activity = &fence_shared()->activity[place];
 
-	for (;;)
+	for (int copies = 0; copies < MAX_COPIES; copies++)
 	{
 		uint32		owner = pg_atomic_read_u32(&activity->owner);
 		uint32		before = pg_atomic_read_u32(&activity->changes);
@@ -243,6 +247,7 @@ fence_activity_read(int place, FenceActivityCopy *copy)
 			return database == MyDatabaseId &&
 				(copy->pid != 0 || TransactionIdIsInProgress(copy->xid));
 	}
+	return false;
 }
 
 /* fence_activity_still: does the place show the same admission of the same one? */

@@ -19,6 +19,7 @@
 #include "utils/portal.h"
 #include "utils/timestamp.h"
 
+#include "debug_point.h"
 #include "fence_journal.h"
 
 int			fence_journal_size = 256;
@@ -106,6 +107,7 @@ fence_journal_write(FenceRejection *rejection)
 	describe_self(rejection);
 	place = take_place(shared, &state);
 	memcpy(&place->rejection, rejection, sizeof(FenceRejection));
+	DEBUG_POINT("journal-write");
 	pg_write_barrier();
 	pg_atomic_write_u64(&place->state, state);
 }
