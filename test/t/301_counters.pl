@@ -1,6 +1,6 @@
 # 301_counters.pl - the counters are what the clients saw, to the last one
 #
-# Eight sessions at full speed check, write, are refused at statements and at
+# Eight sessions at full speed for 30 s check, write, are refused at statements and at
 # commits, roll back, use savepoints and take leases.  The counters must add up
 # to what psql printed.  Meanwhile nobody is seen waiting for lockfence's locks.
 # Then the ring of refusals holds exactly the newest ones, and as many as
@@ -22,7 +22,8 @@ use POSIX qw(:sys_wait_h);
 use Test::More;
 
 my $CLIENTS = 8;
-my $ROUNDS = 2500;     # some ten seconds
+my $SECONDS = 30;
+my $ROUNDS = 1000;    # of each psql; then another one follows
 my $RESOURCES = 4;
 
 my $seed = int($ENV{LOCKFENCE_SEED} // time);
@@ -66,9 +67,6 @@ sub round
 	  "SELECT status || coalesce(' ' || how, '') FROM fence_acquire('lease:$resource', 'client $client', '10 ms');";
 }
 
-my @scripts =
-  map { my $client = $_; script("client_$client", map { round($_, $client) } 1 .. $ROUNDS) }
-  1 .. $CLIENTS;
 # One psql in the background, which nobody has to pump.
 sub start_psql
 {
@@ -89,14 +87,33 @@ sub running
 	return grep { waitpid($_, WNOHANG) == 0 } @_;
 }
 
-my @runs = map { start_psql($_) } @scripts;
+# The next script of a client.
+my @scripts;
+my @done = (0) x $CLIENTS;
+sub next_script
+{
+	my ($client) = @_;
+	my $from = $done[$client];
+
+	$done[$client] += $ROUNDS;
+	push @scripts,
+	  script("client_${client}_$from",
+		map { round($from + $_, $client) } 1 .. $ROUNDS);
+	return start_psql($scripts[-1]);
+}
 
 # Who waits for what meanwhile?
 my ($samples, %waits) = (0);
 my $watch = session($node);
 $watch->ask('SELECT checks FROM lockfence.stats');
-while (@runs = running(@runs))
+my $start = time;
+my @runs = map { next_script($_) } 0 .. $CLIENTS - 1;
+while (1)
 {
+	my @ended = grep { $runs[$_] && !running($runs[$_]) } 0 .. $CLIENTS - 1;
+
+	$runs[$_] = time - $start < $SECONDS && next_script($_) foreach @ended;
+	last unless grep { $_ } @runs;
 	foreach my $wait (split /\n/, $watch->ask(
 			"SELECT coalesce(wait_event_type || ':' || wait_event, 'none') FROM pg_stat_activity
 			 WHERE state = 'active' AND pid <> pg_backend_pid()"))
@@ -109,6 +126,8 @@ my $lockfence = 0;
 /Lockfence/ and $lockfence += $waits{$_} foreach keys %waits;
 note "$samples samples: "
   . join(', ', map { "$_ $waits{$_}" } sort { $waits{$b} <=> $waits{$a} } keys %waits);
+note time - $start, ' s, ', scalar @scripts, " times $ROUNDS rounds";
+cmp_ok(time - $start, '>=', $SECONDS, 'the load lasted');
 cmp_ok($samples, '>', 20, 'the load was watched');
 cmp_ok($lockfence, '<=', $samples / 100, "nobody waits for lockfence's locks");
 
