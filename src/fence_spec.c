@@ -10,10 +10,12 @@
  * visible with its last assignment, so an error leaves the old one marked.
  *
  * A table can have one working guard only, the last trigger, and so the cache
- * goes by table: an invalidation finds its entry without a search.
+ * goes by table. What a guard demands depends on the tables, too, that its
+ * table is a partition of: rows written through them get their defaults.
  */
 #include "postgres.h"
 
+#include "catalog/partition.h"
 #include "catalog/pg_type.h"
 #include "commands/trigger.h"
 #include "utils/hsearch.h"
@@ -37,17 +39,11 @@ mark_invalid(Datum arg, Oid relid)
 	FenceSpec  *spec;
 
 	invalidations++;
-	if (OidIsValid(relid))
-	{
-		spec = hash_search(specs, &relid, HASH_FIND, NULL);
-		if (spec != NULL)
-			spec->valid = false;
-		return;
-	}
-
 	hash_seq_init(&status, specs);
 	while ((spec = hash_seq_search(&status)) != NULL)
-		spec->valid = false;
+		if (!OidIsValid(relid) || spec->relid == relid ||
+			list_member_oid(spec->ancestors, relid))
+			spec->valid = false;
 }
 
 /*
@@ -163,6 +159,12 @@ fence_spec_build(FenceSpec *spec, Relation rel, Oid trigger_oid,
 				 errdetail("Table \"%s\" takes no writes until its guard fits again.",
 						   RelationGetRelationName(rel)),
 				 errhint("Mend the table, or run fence_protect again.")));
+	if (rel->rd_rel->relispartition)
+	{
+		caller = MemoryContextSwitchTo(context);
+		spec->ancestors = get_partition_ancestors(spec->relid);
+		MemoryContextSwitchTo(caller);
+	}
 	spec->packs = spec->fits && fence_key_packs(spec->key);
 	spec->token_domain = spec->token_attnum != InvalidAttrNumber &&
 		TupleDescAttr(RelationGetDescr(rel), spec->token_attnum - 1)->atttypid != INT8OID;
@@ -217,6 +219,7 @@ fence_spec_get(Relation rel, Oid trigger_oid)
 		spec->context = NULL;
 		spec->memo = NULL;
 		spec->token_domain = false;
+		spec->ancestors = NIL;
 	}
 	if (!spec->valid || spec->trigger_oid != trigger_oid)
 		rebuild(spec, rel, trigger_oid);

@@ -15,7 +15,7 @@ typedef struct FenceSpec
 	Oid			relid;			/* hash key (must be first) */
 	bool		valid;			/* false: ask fence_spec_get() again */
 	Oid			trigger_oid;
-	MemoryContext context;		/* owns "key" */
+	MemoryContext context;		/* owns "key" and "ancestors" */
 
 	bool		fits;			/* false only if "observe": let rows pass */
 	bool		observe;
@@ -23,6 +23,7 @@ typedef struct FenceSpec
 	AttrNumber	token_attnum;	/* InvalidAttrNumber: no token column */
 	bool		token_domain;	/* the token column's type is a domain */
 	FenceKey   *key;
+	List	   *ancestors;		/* OIDs of what the table is a partition of */
 
 	/*
 	 * The row that "key" remembers is admitted with this token, as long as

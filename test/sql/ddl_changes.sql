@@ -217,6 +217,24 @@ SELECT * FROM ddl_domain ORDER BY id;
 DROP TABLE ddl_domain;
 DROP DOMAIN ddl_given;
 
+-- A table that a partition belongs to gets one, or comes above: the partition
+-- is not touched, and rows written through that table would show it.
+CREATE TABLE ddl_top (res text, tok bigint DEFAULT 5) PARTITION BY LIST (res);
+CREATE TABLE ddl_mid (res text, tok bigint) PARTITION BY LIST (res);
+SELECT fence_protect('ddl_mid', 'ddl:part:{res}', 'tok');
+CREATE TABLE ddl_leaf PARTITION OF ddl_mid FOR VALUES IN ('a');
+INSERT INTO ddl_mid VALUES ('a', 5);
+ALTER TABLE ONLY ddl_mid ALTER tok SET DEFAULT 5;
+INSERT INTO ddl_mid VALUES ('a');
+ALTER TABLE ONLY ddl_mid ALTER tok DROP DEFAULT;
+INSERT INTO ddl_mid VALUES ('a', 5);
+ALTER TABLE ddl_top ATTACH PARTITION ddl_mid FOR VALUES IN ('a');
+INSERT INTO ddl_top VALUES ('a');
+ALTER TABLE ONLY ddl_top ALTER tok DROP DEFAULT;
+INSERT INTO ddl_top VALUES ('a', 5);
+SELECT tableoid::regclass, * FROM ddl_top;
+DROP TABLE ddl_top;
+
 DROP TABLE ddl;
 DROP DOMAIN ddl_token;
 DROP DOMAIN ddl_text;
