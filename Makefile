@@ -11,7 +11,6 @@ EXTVERSION := $(shell sed -n "s/^default_version *= *'\(.*\)'/\1/p" lockfence.co
 MODULE_big = lockfence
 OBJS := $(patsubst %.c,%.o,$(sort $(wildcard src/*.c)))
 DATA := $(sort $(wildcard sql/lockfence--*.sql))
-DOCS := $(sort $(wildcard doc/*.md))
 PGFILEDESC = "lockfence - fencing tokens and leases"
 
 PG_CPPFLAGS = -DLOCKFENCE_VERSION='"$(EXTVERSION)"'
