@@ -20,6 +20,7 @@
 
 static char *wanted = NULL;
 
+/* debug_point_init: lockfence.debug_point, the place that is wanted */
 void
 debug_point_init(void)
 {

@@ -2,9 +2,10 @@
  * fence_shared.c
  *		Finds lockfence's shared memory.
  *
- * From PostgreSQL 17 on a backend attaches it when it first needs it; before,
- * it is there if the library was preloaded. If it cannot be had, that is
- * logged once by the backend, and everything works but the views.
+ * Rule: nobody depends on it. From PostgreSQL 17 on a backend attaches it when
+ * it first needs it; before, it is there if the library was preloaded. If it
+ * cannot be had, that is logged once by the backend, and everything works but
+ * the views.
  */
 #include "postgres.h"
 

@@ -24,6 +24,7 @@ reject(const char *authority)
 			 errhint("Build lockfence where pkg-config finds hiredis.")));
 }
 
+/* redis_fence_acquire: raises, as do those below that would talk to Redis */
 RedisFenceStatus
 redis_fence_acquire(const FenceClaim *claim, FenceWait *wait, RedisFence *fence)
 {
@@ -46,6 +47,7 @@ redis_fence_release(const char *authority, FenceString resource, FenceString hol
 	return REDIS_FENCE_UNKNOWN;
 }
 
+/* redis_fence_left: never called, since no term can be had */
 int64
 redis_fence_left(const RedisTerm *term)
 {
