@@ -85,6 +85,8 @@ foreach my $point (sort keys %middle)
 		$held->ask("BEGIN; $middle{$point}{before}; SET lockfence.debug_point = '$point'");
 		$held->send($middle{$point}{change});
 		ok($held->until_blocked, "$point: held");
+		is($node->safe_psql('postgres', "SET statement_timeout = '30 s'; $middle{$point}{view}"),
+			'0', "$point: half a change is not shown");
 
 		# As many refusals as the ring has places: all but one come round to it.
 		my @others = run_scripts($node,
@@ -92,8 +94,6 @@ foreach my $point (sort keys %middle)
 				"SELECT count(*) FROM lockfence.activity;", 'COMMIT;',
 				("SELECT fence_check('r', 1);") x 300)) } 1 .. 4);
 		is_deeply({ errors_by_code(@others) }, { LF001 => 1200 }, "$point: others are refused");
-		is($node->safe_psql('postgres', "SET statement_timeout = '30 s'; $middle{$point}{view}"),
-			'0', "$point: half a change is not shown");
 		is( $node->safe_psql('postgres',
 				"SET statement_timeout = '30 s'; SELECT count(*), min(token) FROM lockfence.rejections"),
 			'256|1', "$point: the others' are");
