@@ -386,7 +386,7 @@ CREATE FUNCTION @extschema@.fence_evict(resource text)
 RETURNS integer
 AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE PARALLEL UNSAFE;
 COMMENT ON FUNCTION @extschema@.fence_evict(text) IS
-    'terminate backends whose open transaction is stale for a resource';
+    'terminate backends whose open transaction is admitted with a token below the fence';
 
 CREATE FUNCTION @extschema@.fence_bypass(target regclass, reason text)
 RETURNS void

@@ -466,7 +466,7 @@ check_together(const RedisOptions *options)
  *
  * Called by CREATE and ALTER of the wrapper, a server or a user mapping, with
  * all options as they will be. Raises HV00D for an unknown option, HV024 for a
- * bad value, HV00P for options that do not go together, 42501 for what only
+ * bad value, HV00J for options that do not go together, 42501 for what only
  * superusers can set, 0A000 for TLS in a build without it.
  */
 Datum

@@ -4,8 +4,9 @@
 #	test/matrix.sh [VERSION...]	default: 17 18; needs root
 #
 # Each version runs in a chroot of the Debian release that packages it, on a
-# clean clone of HEAD, by the same command that the README gives.  To add a
-# version, add a line to suite_of.  The chroots are kept (see lib/chroot.sh).
+# clean clone of HEAD, by the same command that the README gives, with
+# CHECK_QUICK=yes.  To add a version, add a line to suite_of.  The chroots are kept
+# (see lib/chroot.sh).
 #
 # Rule: a version that could not be tested has failed.  One line per version
 # ends the output; the exit status is 1 if any failed, but for a version that

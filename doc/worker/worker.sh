@@ -12,11 +12,13 @@
 # Settings, from the environment:
 #	TTL_MS=30000	length of the lease in milliseconds
 #	GRACE_MS=5000	from SIGTERM to SIGKILL for a command that is to stop
+#	TRIES=1000000	how often to ask for the lease
 #	WORKER=name	begins the holder; default: host name and process id
 #	PSQL=psql	connection as psql takes it: PGHOST, PGDATABASE ...
 #
-# Exit status: the command's; 69 no lease to be had (asked for TRIES times),
-# 75 stopped because the lease was lost.
+# Exit status: the command's; 69 no lease to be had (asked for TRIES times), 75 the
+# command was stopped: the lease was lost, the deadline passed, or this script was
+# told to stop.
 #
 # The rules of a worker are here in full (doc/workers.md has the reasons):
 #	a new holder for each attempt, chosen before the first call;

@@ -37,6 +37,7 @@ my $token = $node->safe_psql('postgres',
 $node->backup('copy');
 my $standby = PostgreSQL::Test::Cluster->new('standby');
 $standby->init_from_backup($node, 'copy', has_streaming => 1);
+$standby->append_conf('postgresql.conf', "shared_preload_libraries = 'lockfence'");
 $standby->start;
 my $later = $node->safe_psql('postgres',
 	"SELECT token FROM fence_acquire('issued later', 'A', '1 h')");
@@ -69,6 +70,13 @@ is($s->ask("SELECT token, holder, released, live FROM fence_status('issued later
 is($s->ask("SELECT count(*) FROM lockfence.leases WHERE live"), 2, 'standby: leases');
 is($s->ask("SELECT target, firing FROM lockfence.protected_tables"),
 	'doc|origin', 'standby: protected_tables');
+is($s->ask("SELECT checks, accepted, conflicts FROM lockfence.stats"), '0|0|0', 'standby: stats');
+foreach my $sql ("TABLE lockfence.rejections", "TABLE lockfence.activity", "TABLE lockfence.fences",
+	"TABLE lockfence.operations", "SELECT fence_audit()", "SELECT fence_audit(true)",
+	"SELECT fence_evict('issued')", "SELECT fence_stats_reset()")
+{
+	is($s->try($sql), 'ok', "standby: $sql");
+}
 $s->quit;
 
 # After the promotion it decides itself.
