@@ -117,5 +117,6 @@ fence_accept_external(PG_FUNCTION_ARGS)
 
 	fence_entry_writes("fence_accept_external()");
 	fence_prefix_set_rule(prefix, accept);
+	fence_commit_durably();
 	PG_RETURN_VOID();
 }

@@ -9,6 +9,7 @@
 #include "fmgr.h"
 
 #include "fence_param.h"
+#include "fence_commit.h"
 #include "fence_session.h"
 
 PG_FUNCTION_INFO_V1(fence_check);
@@ -28,6 +29,6 @@ fence_check(PG_FUNCTION_ARGS)
 	offer.token = fence_param_token(fcinfo, 1);
 	offer.holder = fence_param_optional_holder(fcinfo, 2);
 	(void) fence_admit(&offer);
-	fence_session_to_front();
+	fence_commit_to_front();
 	PG_RETURN_BOOL(true);
 }

@@ -9,8 +9,9 @@
  *	Offered token T [of holder "H"] for resource "R"; the fence is F
  *	[of holder "G"][, released]; [table "S.T";] at statement|commit.
  *
- * with "none" for a token that was not shown or a fence that is not there. A
- * double quote inside a quoted string is doubled.
+ * with "none" for a token that was not shown or a fence that is not there, and
+ * "not shown" for one that the client has no right to see. A double quote inside
+ * a quoted string is doubled.
  */
 #include "postgres.h"
 
@@ -18,6 +19,7 @@
 #include "lib/stringinfo.h"
 #include "mb/pg_wchar.h"
 #include "utils/lsyscache.h"
+#include "utils/memutils.h"
 
 #include "fence_journal.h"
 #include "fence_observe.h"
@@ -130,8 +132,11 @@ refusal_detail(const FenceRefusal *refusal)
 	appendStringInfoString(&buf, " for resource ");
 	append_quoted(&buf, refusal->resource);
 	appendStringInfoString(&buf, "; the fence is ");
-	append_token(&buf, refusal->fence, refusal->fence_holder);
-	if (refusal->fence_released)
+	if (refusal->withheld)
+		appendStringInfoString(&buf, "not shown");
+	else
+		append_token(&buf, refusal->fence, refusal->fence_holder);
+	if (refusal->fence_released && !refusal->withheld)
 		appendStringInfoString(&buf, ", released");
 	if (target != NULL)
 	{
@@ -143,6 +148,24 @@ refusal_detail(const FenceRefusal *refusal)
 	appendStringInfo(&buf, "; at %s.",
 					 refusal->place == FENCE_AT_COMMIT ? "commit" : "statement");
 	return displayable(buf.data, buf.len);
+}
+
+/*
+ * Memory for the words of a refusal that is only observed: a commit may have
+ * many. An error takes it with the context it is a child of.
+ */
+static MemoryContext
+begin_words(void)
+{
+	return MemoryContextSwitchTo(AllocSetContextCreate(CurrentMemoryContext,
+													   "lockfence refusal",
+													   ALLOCSET_SMALL_SIZES));
+}
+
+static void
+end_words(MemoryContext caller)
+{
+	MemoryContextDelete(MemoryContextSwitchTo(caller));
 }
 
 /* Count a refusal and keep it over the rollback that it causes. */
@@ -210,6 +233,7 @@ fence_refuse(const FenceRefusal *refusal)
 	int			level = level_of(refusal);
 	bool		at_commit = refusal->place == FENCE_AT_COMMIT;
 	const char *observed = prefix(refusal->observed);
+	MemoryContext caller = begin_words();
 	char	   *resource = displayable(refusal->resource.data, refusal->resource.len);
 	char	   *detail = refusal_detail(refusal);
 
@@ -266,8 +290,7 @@ fence_refuse(const FenceRefusal *refusal)
 			elog(ERROR, "verdict %d is no refusal", refusal->verdict);
 	}
 
-	pfree(resource);
-	pfree(detail);
+	end_words(caller);
 }
 
 /*
@@ -279,6 +302,7 @@ fence_refuse(const FenceRefusal *refusal)
 void
 fence_refuse_row_token(const FenceRefusal *refusal, int64 admitted)
 {
+	MemoryContext caller = begin_words();
 	char	   *resource = displayable(refusal->resource.data, refusal->resource.len);
 	char	   *detail = refusal_detail(refusal);
 
@@ -291,8 +315,7 @@ fence_refuse_row_token(const FenceRefusal *refusal, int64 admitted)
 			 errdetail_internal("%s", detail),
 			 errhint("Leave the token column out, or set it to the token given to fence_check."),
 			 errtarget(refusal->target)));
-	pfree(resource);
-	pfree(detail);
+	end_words(caller);
 }
 
 /*

@@ -23,6 +23,7 @@ typedef struct FenceRefusal
 	int64		fence;			/* 0 when there is none */
 	FenceString fence_holder;
 	bool		fence_released;
+	bool		withheld;		/* the fence is not for the client to see */
 	Oid			target;			/* the table, or InvalidOid */
 	bool		observed;		/* log it and go on */
 } FenceRefusal;

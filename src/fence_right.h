@@ -1,12 +1,16 @@
 /*
  * fence_right.h
- *		Who may raise a fence by writing a row.
+ *		What may be done to a fence, and learnt of it, by writing a row.
  */
 #ifndef FENCE_RIGHT_H
 #define FENCE_RIGHT_H
 
 #include "lockfence.h"
 
+extern bool fence_right_through(Oid guard, Oid target);
 extern void fence_right_to_raise(Oid guard, Oid target);
+extern void fence_right_to_prepare(Oid target);
+extern void fence_right_note(Oid guard);
+extern Oid	fence_right_guard(void);
 
 #endif							/* FENCE_RIGHT_H */

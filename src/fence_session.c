@@ -1,16 +1,10 @@
 /*
  * fence_session.c
- *		Admits the current transaction for resources, and checks the admissions
- *		again at its commit.
+ *		Admits the current transaction for resources.
  *
  * Rules: what an admission waits for is only ever another raise of the same
- * resource; showing the current token takes no lock and writes nothing.
- *
- * The commit check runs as a transaction callback before commit and before
- * prepare. Callbacks run newest first, so the first admission of each
- * transaction, and each fence_check, moves this one to the front: before those
- * of modules that publish to other servers. It locks fences in byte order of
- * their resources, the order of everything that locks several.
+ * resource; showing the current token takes no lock and writes nothing. What is
+ * admitted here is checked again by fence_commit.c.
  */
 #include "postgres.h"
 
@@ -20,8 +14,8 @@
 #include "storage/lmgr.h"
 #include "utils/snapmgr.h"
 
-#include "debug_point.h"
 #include "fence_activity.h"
+#include "fence_commit.h"
 #include "fence_durable.h"
 #include "fence_prefix.h"
 #include "fence_report.h"
@@ -29,44 +23,6 @@
 #include "fence_session.h"
 #include "fence_stats.h"
 #include "fence_table.h"
-
-/* How often one transaction can move its commit check to the front. */
-#define MAX_FRONTS	1000
-
-static bool session_checked = false;	/* nothing more is admitted */
-static int	fronts = 0;			/* registrations for this transaction */
-
-static void xact_callback(XactEvent event, void *arg);
-
-/*
- * fence_session_init
- *
- * Called by _PG_init. This registration stays where it is, behind all others
- * of ours: it checks what another module's callback has admitted before, and
- * from then on nothing is admitted.
- */
-void
-fence_session_init(void)
-{
-	RegisterXactCallback(xact_callback, NULL);
-}
-
-/*
- * fence_session_to_front
- *
- * Let the commit check run before callbacks registered up to now. A module
- * that registers its own later in the transaction would run before it. This
- * may be called by such a callback, in the middle of the list: therefore it
- * only adds to its beginning. What was added goes when the transaction ends.
- */
-void
-fence_session_to_front(void)
-{
-	if (fronts == MAX_FRONTS)
-		return;
-	RegisterXactCallback(xact_callback, &fronts);
-	fronts++;
-}
 
 /* The token that this transaction is admitted with; 0 if it is not. */
 static int64
@@ -97,44 +53,11 @@ record(FenceString resource, bool observed, int64 token, Oid target,
 		RegisterSubXactCallback(subxact_callback, NULL);
 	follows = true;
 	if (!fence_admission_any())
-		fence_session_to_front();
+		fence_commit_to_front();
 	fence_admission_record(resource, observed, token, target, row->raised_by,
 						   &row->tid);
 	if (!observed)
 		fence_activity_show(resource, token);
-}
-
-/* The state to judge a resource by; *row has been read. */
-static void
-judge_by(const FenceRow *row, FenceString resource, FenceState *state)
-{
-	if (row->found)
-		fence_row_state(row, state);
-	else
-		fence_prefix_lookup(resource, state);
-}
-
-/* Refuse an offer, or log what would be refused. */
-static void
-refuse(FenceVerdict verdict, FencePlace place, const FenceOffer *offer,
-	   const FenceState *state)
-{
-	FenceRefusal refusal = {0};
-
-	refusal.verdict = verdict;
-	refusal.place = place;
-	refusal.resource = offer->resource;
-	refusal.token = offer->token;
-	refusal.holder = offer->holder;
-	if (state->kind != FENCE_ABSENT)
-	{
-		refusal.fence = state->token;
-		refusal.fence_holder = state->holder;
-		refusal.fence_released = state->released;
-	}
-	refusal.target = offer->target;
-	refusal.observed = offer->observe;
-	fence_refuse(&refusal);
 }
 
 /*
@@ -188,6 +111,7 @@ judged_still_holds(FenceTable *table, FenceString resource,
 static bool
 raise_external(const FenceOffer *offer, const FenceState *judged, FenceRow *row)
 {
+	FullTransactionId raised_by = row->raised_by;
 	FenceTable *table;
 	bool		raised = false;
 
@@ -214,7 +138,8 @@ raise_external(const FenceOffer *offer, const FenceState *judged, FenceRow *row)
 	}
 	else if (fence_table_lock(table, offer->resource, LockTupleExclusive,
 							  row) == FENCE_LOCKED &&
-			 !row->issued && row->token == judged->token)
+			 !row->issued && row->token == judged->token &&
+			 FullTransactionIdEquals(row->raised_by, raised_by))
 	{
 		fence_row_raise(row, offer->token, false, offer->holder);
 		fence_table_update(table, offer->resource, row);
@@ -224,6 +149,22 @@ raise_external(const FenceOffer *offer, const FenceState *judged, FenceRow *row)
 	if (raised)
 		fence_commit_durably();
 	return raised;
+}
+
+/*
+ * Rows were written under a token before. If the fence has left its generation,
+ * somebody else's lies in between, so they are stale whatever is offered now.
+ * What is only observed raises nothing, so the fence may be behind it.
+ */
+static bool
+left_behind(const FenceOffer *offer, const Admission *before,
+			const FenceRow *row, const FenceState *state)
+{
+	if (offer->token < before->token)
+		return true;
+	if (offer->observe)
+		return state->token > before->token;
+	return !fence_offer_same_generation(before, row);
 }
 
 /* Judge an offer against the fence, and raise the fence if need be. */
@@ -240,28 +181,23 @@ admit_by_fence(const FenceOffer *offer, const Admission *before, FenceRow *row)
 
 		CHECK_FOR_INTERRUPTS();
 		(void) fence_table_read(table, offer->resource, row);
-		judge_by(row, offer->resource, &state);
+		fence_offer_state(offer->resource, row, &state);
 		verdict = fence_judge_offer(&state, offer->token, offer->holder);
 
-		/*
-		 * Rows were written under the token before. If the fence has left it,
-		 * somebody else's generation lies in between, so they are stale
-		 * whatever is offered now.
-		 */
-		if (before != NULL && offer->token != before->token &&
+		if (before != NULL &&
 			(verdict == FENCE_ACCEPT || verdict == FENCE_RAISE) &&
-			(offer->token < before->token || state.token != before->token))
+			left_behind(offer, before, row, &state))
 		{
 			FenceOffer	earlier = *offer;
 
 			earlier.token = Min(before->token, offer->token);
-			refuse(FENCE_STALE, FENCE_AT_STATEMENT, &earlier, &state);
+			fence_offer_refuse(&earlier, FENCE_STALE, FENCE_AT_STATEMENT, &state);
 			break;
 		}
 
 		if (verdict != FENCE_ACCEPT && verdict != FENCE_RAISE)
 		{
-			refuse(verdict, FENCE_AT_STATEMENT, offer, &state);
+			fence_offer_refuse(offer, verdict, FENCE_AT_STATEMENT, &state);
 			break;
 		}
 
@@ -306,9 +242,9 @@ fence_admit(const FenceOffer *offer)
 
 	PreventCommandDuringRecovery("fence_check()");
 	PreventCommandIfParallelMode("fence_check()");
-	if (session_checked && offer->observe)
+	if (fence_commit_checked() && offer->observe)
 		return true;			/* nobody would look at the admission */
-	if (session_checked)
+	if (fence_commit_checked())
 		ereport(ERROR,
 				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
 				 errmsg("cannot admit resource \"%.*s\" while the transaction commits",
@@ -317,6 +253,8 @@ fence_admit(const FenceOffer *offer)
 
 	if (!admit_by_fence(offer, before, &row))
 		return false;
+	if (OidIsValid(offer->guard))
+		fence_right_note(offer->guard);
 	record(offer->resource, offer->observe, offer->token, offer->target, &row);
 	fence_count(FENCE_COUNT_ACCEPTED);
 	return true;
@@ -355,7 +293,7 @@ fence_session_before_raise(FenceString resource, const FenceRow *row)
 	FenceOffer	offer = {0};
 	FenceState	state = {0};
 
-	if (session_checked)
+	if (fence_commit_checked())
 		ereport(ERROR,
 				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
 				 errmsg("cannot raise the fence of resource \"%.*s\" while the transaction commits",
@@ -364,12 +302,12 @@ fence_session_before_raise(FenceString resource, const FenceRow *row)
 		return;
 	if (row->found)
 		fence_row_state(row, &state);
-	if (row->found && state.token == admission->token && !state.released)
+	if (fence_offer_same_generation(admission, row) && !state.released)
 		return;
 	offer.resource = resource;
 	offer.token = admission->token;
 	offer.target = admission->target;
-	refuse(FENCE_STALE, FENCE_AT_STATEMENT, &offer, &state);
+	fence_offer_refuse(&offer, FENCE_STALE, FENCE_AT_STATEMENT, &state);
 }
 
 /*
@@ -382,118 +320,4 @@ void
 fence_session_raised(FenceString resource, const FenceRow *row)
 {
 	record(resource, false, row->token, InvalidOid, row);
-}
-
-/*
- * The verdict at commit on a fence as it is now. The same token raised once
- * more means that an administrator set the fence back to it: another
- * generation lies in between.
- */
-static FenceVerdict
-judge_again(const Admission *admission, const FenceRow *row,
-			const FenceState *state)
-{
-	FenceVerdict verdict = fence_judge_commit(state, admission->token);
-
-	if (verdict == FENCE_ACCEPT && !row->mine &&
-		!FullTransactionIdEquals(row->raised_by, admission->raised_by))
-		return FENCE_STALE;
-	return verdict;
-}
-
-/* Judge one admission for the last time. */
-static void
-check_admission(FenceTable *table, const Admission *admission, bool lock)
-{
-	FenceOffer	offer = {0};
-	FenceRow	row;
-	FenceState	state;
-	FenceVerdict verdict;
-
-	offer.resource = fence_admission_resource(admission);
-	offer.token = admission->token;
-	offer.target = admission->target;
-	offer.observe = admission->observed;
-
-	(void) fence_table_read_at(table, offer.resource, &admission->fence, &row);
-	judge_by(&row, offer.resource, &state);
-	if (admission->observed)
-	{
-		verdict = fence_judge_offer(&state, offer.token, offer.holder);
-		if (verdict != FENCE_ACCEPT && verdict != FENCE_RAISE)
-			refuse(verdict, FENCE_AT_COMMIT, &offer, &state);
-		return;
-	}
-
-	/* Without the lock first: what is stale already need not wait for it. */
-	verdict = judge_again(admission, &row, &state);
-	if (verdict == FENCE_ACCEPT && lock && !row.mine)
-	{
-		if (fence_table_lock(table, offer.resource, LockTupleKeyShare,
-							 &row) == FENCE_LOCKED)
-			fence_row_state(&row, &state);
-		else
-			memset(&state, 0, sizeof(state));
-		verdict = judge_again(admission, &row, &state);
-	}
-	if (verdict != FENCE_ACCEPT)
-		refuse(verdict, FENCE_AT_COMMIT, &offer, &state);
-}
-
-/*
- * The commit check: every admission of the transaction must still be good, and
- * stays so until the transaction has ended, because no raise passes the lock.
- * Only a transaction that cannot have written anything goes without the lock.
- */
-static void
-check_admissions(void)
-{
-	bool		lock = !XactReadOnly ||
-		TransactionIdIsValid(GetTopTransactionIdIfAny());
-	uint64		count;
-	FenceAdmitted *sorted = fence_admission_sorted(&count);
-	FenceTable *table;
-
-	PushActiveSnapshot(GetTransactionSnapshot());
-	table = fence_table_open(lock ? RowShareLock : AccessShareLock);
-	for (uint64 i = 0; i < count; i++)
-	{
-		CHECK_FOR_INTERRUPTS();
-		check_admission(table, sorted[i].admission, lock);
-	}
-	fence_table_close(table);
-	PopActiveSnapshot();
-}
-
-static void
-xact_callback(XactEvent event, void *arg)
-{
-	switch (event)
-	{
-		case XACT_EVENT_PRE_COMMIT:
-		case XACT_EVENT_PRE_PREPARE:
-			if (fence_admission_any() && !session_checked)
-			{
-				DEBUG_POINT("commit-check");
-				check_admissions();
-				session_checked = true;
-				DEBUG_POINT("commit-checked");
-			}
-			if (arg == NULL)
-				session_checked = true;
-			break;
-
-		case XACT_EVENT_COMMIT:
-		case XACT_EVENT_PREPARE:
-		case XACT_EVENT_ABORT:
-			fence_admission_forget();
-			session_checked = false;
-			/* They have been called already, before this one. */
-			for (; arg == NULL && fronts > 0; fronts--)
-				UnregisterXactCallback(xact_callback, &fronts);
-			break;
-
-		default:				/* parallel workers admit nothing */
-			break;
-	}
 }

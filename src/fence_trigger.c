@@ -30,6 +30,7 @@
 #include "fence_bypass.h"
 #include "fence_observe.h"
 #include "fence_report.h"
+#include "fence_right.h"
 #include "fence_session.h"
 #include "fence_spec.h"
 #include "fence_stats.h"
@@ -102,6 +103,7 @@ refuse_missing(const Judgement *judgement, FenceString resource)
 		refusal.fence_released = state.released;
 	}
 	refusal.target = RelationGetRelid(judgement->rel);
+	refusal.withheld = !fence_right_through(judgement->function, refusal.target);
 	refusal.observed = judgement->spec->observe;
 	fence_table_close(table);
 	fence_refuse(&refusal);

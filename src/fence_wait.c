@@ -152,7 +152,10 @@ prepared_gid(TransactionId xid)
 	return gid;
 }
 
-/* fence_obstacle_lock: who has the row locked, or is inserting it */
+/*
+ * fence_obstacle_lock: who has the row locked, or is inserting it. What looks
+ * prepared and has no name has just ended.
+ */
 void
 fence_obstacle_lock(FenceObstacle *obstacle, FenceTable *table,
 					const FenceRow *row)
@@ -168,7 +171,8 @@ fence_obstacle_lock(FenceObstacle *obstacle, FenceTable *table,
 	obstacle->retry_after = POLL_MAX;
 	if (gid != NULL)
 		obstacle->reason = psprintf("prepared transaction \"%s\"", gid);
-	else if (blocker.committing || !TransactionIdIsValid(blocker.xid))
+	else if (blocker.committing || blocker.prepared ||
+			 !TransactionIdIsValid(blocker.xid))
 	{
 		obstacle->reason = "a commit is in progress";
 		obstacle->passing = true;

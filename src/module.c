@@ -16,7 +16,7 @@
 #include "fence_activity.h"
 #include "fence_journal.h"
 #include "fence_observe.h"
-#include "fence_session.h"
+#include "fence_commit.h"
 #include "fence_shared.h"
 
 LOCKFENCE_MODULE_MAGIC;
@@ -33,6 +33,6 @@ _PG_init(void)
 	fence_journal_init();
 	fence_observe_init();
 	MarkGUCPrefixReserved("lockfence");
-	fence_session_init();
+	fence_commit_init();
 	fence_shared_preload();
 }

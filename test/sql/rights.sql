@@ -124,7 +124,8 @@ DROP FUNCTION rights_take;
 
 -- Through a table of one's own one can show a token, but raise no fence, since
 -- that needs the right to fence_check for the writer or the table's owner.
--- Mutant: raise_external() without fence_right_to_raise().
+-- Mutants: raise_external() without fence_right_to_raise(); refusal_detail() that
+-- does not look at "withheld".
 SELECT fence_check('rights:raise', 5);
 CREATE TABLE rights_own (tok bigint);
 ALTER TABLE rights_own OWNER TO regress_lockfence_plain;
@@ -133,12 +134,20 @@ SET ROLE regress_lockfence_plain;
 SELECT fence_protect('rights_own', 'rights:raise', 'tok');
 INSERT INTO rights_own VALUES (5);
 INSERT INTO rights_own VALUES (6);
+-- nor is the fence shown, or its holder, in a refusal
+\set VERBOSITY default
+INSERT INTO rights_own VALUES (4);
+INSERT INTO rights_own VALUES (NULL);
+\set VERBOSITY sqlstate
 CREATE TEMPORARY TABLE rights_temp (tok bigint);
 CREATE TRIGGER zzz_lockfence BEFORE INSERT OR UPDATE OR DELETE ON rights_temp
     FOR EACH ROW EXECUTE FUNCTION fence_trigger('rights:raise', 'tok');
 INSERT INTO rights_temp VALUES (5);
 SET ROLE regress_lockfence_worker;
 INSERT INTO rights_own VALUES (6);
+\set VERBOSITY default
+INSERT INTO rights_own VALUES (4);
+\set VERBOSITY sqlstate
 RESET ROLE;
 SELECT fence_current('rights:raise');
 DROP TABLE rights_own, rights_temp;

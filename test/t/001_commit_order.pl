@@ -9,7 +9,7 @@
 # by a greater token before its COMMIT, is committed all the same; or an error
 # that a worker cannot make sense of (a unique violation from first uses).
 #
-# Mutant that makes it fail: src/fence_session.c, xact_callback() without the
+# Mutant that makes it fail: src/fence_commit.c, xact_callback() without the
 # call of check_admissions().
 use strict;
 use warnings;

@@ -7,7 +7,7 @@
 # Wrong result it would show: COMMIT fails with LF001 and the row is in the
 # remote table all the same.
 #
-# Mutant that makes it fail: src/fence_session.c, fence_session_to_front() that
+# Mutant that makes it fail: src/fence_commit.c, fence_commit_to_front() that
 # does nothing after its first call in the life of the backend.
 use strict;
 use warnings;
@@ -112,7 +112,7 @@ is( attempt(1, [], $admit{'fence_check'}, $publish),
 	'limit: foreign module first used after the first admission');
 
 # It is closed by showing the token once more, to fence_check, at the end.
-# Mutant: fence_check() without fence_session_to_front().
+# Mutant: fence_check() without fence_commit_to_front().
 my $again = session($node);
 $node->safe_psql('postgres', "SELECT fence_check('again', 1)");
 $again->ask("BEGIN; SELECT fence_check('again', 1); INSERT INTO far VALUES ('again')");

@@ -11,7 +11,7 @@
 # backend for ever; deadlocks or rewritten fences among writers that only show
 # an equal token.
 #
-# Mutants that make it fail: src/fence_session.c, xact_callback() without the
+# Mutants that make it fail: src/fence_commit.c, xact_callback() without the
 # call of check_admissions() (the long UPDATE is committed); src/fence_rule.c,
 # fence_judge_offer() that returns FENCE_RAISE for an equal external token (the
 # fence is rewritten by each write).

@@ -10,9 +10,10 @@
 # admissions of the prepared transaction serve the next one of the backend; a
 # token is issued twice because its first transaction was rolled back.
 #
-# Mutants that make it fail, both in xact_callback() of src/fence_session.c:
-# XACT_EVENT_PRE_PREPARE without the commit check, XACT_EVENT_PREPARE without
-# forgetting (the backend crashes or keeps admissions).
+# Mutants that make it fail, in src/fence_commit.c: xact_callback() without the
+# commit check at XACT_EVENT_PRE_PREPARE, or without forgetting at
+# XACT_EVENT_PREPARE (the backend crashes or keeps admissions);
+# check_admissions() without fence_right_to_prepare().
 use strict;
 use warnings;
 
@@ -200,7 +201,27 @@ is($s2->try("SELECT fence_check('many 777', 1)"), 'ok', '1000 resources: for the
 $s2->ask("ROLLBACK PREPARED 'g1'");
 is($s2->try("SELECT fence_check('many 777', 2)"), 'ok', '1000 resources: free again');
 
+# ---------------------------------------------------------------------------
+# Whoever can create a table can show a token through it, but not keep the fence
+# of somebody else's resource locked.
+$node->safe_psql('postgres', "CREATE ROLE regress_stranger LOGIN;
+	CREATE SCHEMA stranger AUTHORIZATION regress_stranger; SELECT fence_check('target', 5)");
+my $stranger = session($node, user => 'regress_stranger');
+$stranger->ask("CREATE TABLE stranger.own (k bigint); SELECT fence_protect('stranger.own', 'target', 'k')");
+is($stranger->try('INSERT INTO stranger.own VALUES (5)'), 'ok', 'stranger: the token is shown');
+is($stranger->try("BEGIN; INSERT INTO stranger.own VALUES (5); PREPARE TRANSACTION 'stranger'"),
+	'42501', 'stranger: and not prepared');
+is($stranger->try("ROLLBACK; BEGIN; INSERT INTO stranger.own VALUES (5); DROP TABLE stranger.own; PREPARE TRANSACTION 'stranger'"),
+	'42501', 'stranger: nor with the table gone');
+is($stranger->try("ROLLBACK; BEGIN; CREATE TABLE stranger.plain (v int); PREPARE TRANSACTION 'stranger'; ROLLBACK PREPARED 'stranger'"),
+	'ok', 'stranger: anything else is');
+$node->safe_psql('postgres', "SELECT fence_grant('regress_stranger')");
+is($stranger->try("BEGIN; INSERT INTO stranger.own VALUES (5); PREPARE TRANSACTION 'stranger'; ROLLBACK PREPARED 'stranger'"),
+	'ok', 'no stranger any more');
+$stranger->quit;
+
 is(prepared(), 0, 'nothing is left');
 $_->quit foreach $s1, $s2;
 $node->stop;
+
 done_testing();

@@ -70,7 +70,7 @@ is($s->ask("SELECT token, holder, released, live FROM fence_status('issued later
 is($s->ask("SELECT count(*) FROM lockfence.leases WHERE live"), 2, 'standby: leases');
 is($s->ask("SELECT target, firing FROM lockfence.protected_tables"),
 	'doc|origin', 'standby: protected_tables');
-is($s->ask("SELECT checks, accepted, conflicts FROM lockfence.stats"), '0|0|0', 'standby: stats');
+is($s->ask("SELECT checks, accepted FROM lockfence.stats"), '5|0', 'standby: stats');
 foreach my $sql ("TABLE lockfence.rejections", "TABLE lockfence.activity", "TABLE lockfence.fences",
 	"TABLE lockfence.operations", "SELECT fence_audit()", "SELECT fence_audit(true)",
 	"SELECT fence_evict('issued')", "SELECT fence_stats_reset()")

@@ -9,9 +9,10 @@
 # never ran; a callback list that is changed while the server walks it.
 #
 # Mutants that make it fail: src/fence_session.c, fence_admit() that does not look
-# at session_checked, fence_session_before_raise() likewise; xact_callback() that
-# sets session_checked only when it has checked something (an admission behind the
-# last callback is committed unchecked); _PG_init without fence_session_init().
+# at fence_commit_checked(), fence_session_before_raise() likewise;
+# src/fence_commit.c, xact_callback() that sets "checked" only when it has checked
+# something (an admission behind the last callback is committed unchecked);
+# _PG_init without fence_commit_init().
 use strict;
 use warnings;
 
@@ -114,6 +115,15 @@ foreach my $round (1 .. 3)
 			"SELECT count(*) FROM generate_series(1, 3000) WHERE fence_check('early', 1)"),
 		'ok', "committed, round $round");
 }
+
+# So many that the check stays where it is, and says so once.
+$s->ask("BEGIN; SELECT count(*) FROM generate_series(1, 99000) WHERE fence_check('early', 1)");
+is($s->message, '', 'no warning up to the limit');
+$s->ask("SELECT count(*) FROM generate_series(1, 2000) WHERE fence_check('early', 1)");
+is(() = $s->message =~ /WARNING: .* not moved to the front any more/g, 1, 'one above it');
+is($s->try("COMMIT"), 'ok', 'committed');
+$s->ask("BEGIN; SELECT fence_check('early', 1); COMMIT");
+is($s->message, '', 'the next transaction begins anew');
 $s->quit;
 
 is( $node->safe_psql('postgres',

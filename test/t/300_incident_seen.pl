@@ -148,7 +148,7 @@ foreach my $line (split /\n/, $log)
 	next unless ($entry->{state_code} // '') eq 'LF001';
 	$entry->{detail} =~ /^Offered\ token\ (none|\d+)
 		(?:\ of\ holder\ "((?:[^"]|"")*)")?
-		\ for\ resource\ "((?:[^"]|"")*)";\ the\ fence\ is\ (none|\d+)
+		\ for\ resource\ "((?:[^"]|"")*)";\ the\ fence\ is\ (none|not\ shown|\d+)
 		(?:\ of\ holder\ "((?:[^"]|"")*)")?(?:,\ released)?;
 		(?:\ table\ "((?:[^"]|"")*)";)?\ at\ (statement|commit)\.$/x
 	  or fail("the log has a detail of another form: $entry->{detail}"), next;

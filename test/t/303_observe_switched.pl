@@ -8,7 +8,7 @@
 # became stale before its commit is observed there.
 #
 # Mutants that must make it fail: src/fence_spec.c, mark_invalid() that marks
-# nothing; src/fence_session.c, check_admission() that leaves out the observed
+# nothing; src/fence_commit.c, check_admission() that leaves out the observed
 # ones; src/fence_protect.c, AccessExclusiveLock.
 use strict;
 use warnings;
