@@ -181,7 +181,7 @@ sub finish
 
 	$self->{timer}->start;
 	$self->{in} .= "\\echo '$tag'\n\\warn '$tag'\n";
-	until ($self->{out} =~ /^$tag$/m && $self->{err} =~ /^$tag$/m)
+	until ($self->{out} =~ /^$tag\n/m && $self->{err} =~ /^$tag\n/m)
 	{
 		die "session $self->{pid} did not answer\n" if $self->{timer}->is_expired;
 		last unless $self->{run}->pumpable;
