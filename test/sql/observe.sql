@@ -25,6 +25,12 @@ DELETE FROM observed WHERE id = 3;
 TRUNCATE observed;
 -- a new resource is judged, not stored
 INSERT INTO observed VALUES (7, 'new', 9, 'external');
+-- nor are tokens that rise in one transaction, which enforcing would raise by
+BEGIN;
+INSERT INTO observed VALUES (17, 'new', 10, 'external');
+INSERT INTO observed VALUES (18, 'new', 11, 'higher');
+INSERT INTO observed VALUES (19, 'new', 10, 'lower again');
+ROLLBACK;
 -- an admission serves, but nothing is stamped
 BEGIN;
 SELECT fence_check('observe:a', 7);
