@@ -22,6 +22,7 @@ typedef struct AdmissionUndo
 	Admission  *admission;
 	int64		token;
 	FullTransactionId raised_by;
+	bool		by_right;
 	int			nest;
 	int			depth;			/* whose rollback restores it */
 	struct AdmissionUndo *next;
@@ -223,6 +224,7 @@ make_entry(FenceString resource, bool observed, Oid target)
 	admission->target = target;
 	admission->nest = 0;
 	admission->observed = observed;
+	admission->by_right = false;
 	admission->len = resource.len;
 	admission->earlier = newest;
 	memcpy(admission->resource, resource.data, resource.len);
@@ -263,12 +265,14 @@ fence_admission_find(FenceString resource, bool observed)
  * fence_admission_record
  *
  * Remember that the resource is admitted with the token from here on, until
- * the (sub)transaction is rolled back. May run out of memory, and then has
- * changed nothing that counts.
+ * the (sub)transaction is rolled back. Who had the right once has given it to
+ * the admission. May run out of memory, and then has changed nothing that
+ * counts.
  */
 void
 fence_admission_record(FenceString resource, bool observed, int64 token,
-					   Oid target, FullTransactionId raised_by,
+					   Oid target, bool by_right,
+					   FullTransactionId raised_by,
 					   const ItemPointerData *fence)
 {
 	int			depth = GetCurrentTransactionNestLevel();
@@ -289,6 +293,7 @@ fence_admission_record(FenceString resource, bool observed, int64 token,
 		undo->admission = admission;
 		undo->token = admission->token;
 		undo->raised_by = admission->raised_by;
+		undo->by_right = admission->by_right;
 		undo->nest = admission->nest;
 		undo->depth = depth;
 		undo->next = session_undo;
@@ -296,6 +301,8 @@ fence_admission_record(FenceString resource, bool observed, int64 token,
 	}
 	if (admission->token != 0 && admission->token != token)
 		fence_session_epoch++;
+	admission->by_right = by_right ||
+		(admission->token != 0 && admission->by_right);
 	admission->token = token;
 	admission->raised_by = raised_by;
 	admission->nest = depth;
@@ -431,6 +438,7 @@ fence_admission_end_subxact(SubXactEvent event)
 
 			undo->admission->token = undo->token;
 			undo->admission->raised_by = undo->raised_by;
+			undo->admission->by_right = undo->by_right;
 			undo->admission->nest = undo->nest;
 			session_undo = undo->next;
 			pfree(undo);

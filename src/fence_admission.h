@@ -20,6 +20,7 @@ typedef struct Admission
 	int			nest;			/* transaction depth that set the token */
 	ItemPointerData fence;		/* where the fence's row was; a hint */
 	bool		observed;		/* judged for the log only */
+	bool		by_right;		/* shown by who may execute fence_check */
 	uint16		len;
 	uint32		earlier;		/* the entry made before; see entry_at() */
 	char		resource[FLEXIBLE_ARRAY_MEMBER];
@@ -54,7 +55,7 @@ extern bool fence_admission_any(void);
 extern uint32 fence_admission_count(void);
 extern Admission *fence_admission_find(FenceString resource, bool observed);
 extern void fence_admission_record(FenceString resource, bool observed,
-								   int64 token, Oid target,
+								   int64 token, Oid target, bool by_right,
 								   FullTransactionId raised_by,
 								   const ItemPointerData *fence);
 extern FenceAdmitted *fence_admission_sorted(uint64 *count);

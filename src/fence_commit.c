@@ -95,7 +95,6 @@ check_admission(FenceTable *table, const Admission *admission, bool lock)
 	offer.resource = fence_admission_resource(admission);
 	offer.token = admission->token;
 	offer.target = admission->target;
-	offer.guard = OidIsValid(admission->target) ? fence_right_guard() : InvalidOid;
 	offer.observe = admission->observed;
 
 	(void) fence_table_read_at(table, offer.resource, &admission->fence, &row);
@@ -104,7 +103,8 @@ check_admission(FenceTable *table, const Admission *admission, bool lock)
 	{
 		verdict = fence_judge_offer(&state, offer.token, offer.holder);
 		if (verdict != FENCE_ACCEPT && verdict != FENCE_RAISE)
-			fence_offer_refuse(&offer, verdict, FENCE_AT_COMMIT, &state);
+			fence_offer_refuse(&offer, verdict, FENCE_AT_COMMIT,
+							   admission->by_right, &state);
 		return;
 	}
 
@@ -120,7 +120,8 @@ check_admission(FenceTable *table, const Admission *admission, bool lock)
 		verdict = judge_again(admission, &row, &state);
 	}
 	if (verdict != FENCE_ACCEPT)
-		fence_offer_refuse(&offer, verdict, FENCE_AT_COMMIT, &state);
+		fence_offer_refuse(&offer, verdict, FENCE_AT_COMMIT,
+						   admission->by_right, &state);
 }
 
 /*
@@ -145,8 +146,8 @@ check_admissions(bool prepare)
 		const Admission *admission = sorted[i].admission;
 
 		CHECK_FOR_INTERRUPTS();
-		if (prepare && OidIsValid(admission->target) && !admission->observed)
-			fence_right_to_prepare(admission->target);
+		if (prepare && !admission->by_right && !admission->observed)
+			fence_right_refuse_prepare(admission->target);
 		check_admission(table, admission, lock);
 	}
 	fence_table_close(table);

@@ -8,7 +8,6 @@
 
 #include "fence_offer.h"
 #include "fence_prefix.h"
-#include "fence_right.h"
 
 /* fence_offer_state: what to judge a resource by; *row has been read */
 void
@@ -37,11 +36,12 @@ fence_offer_same_generation(const Admission *admission, const FenceRow *row)
 /*
  * fence_offer_refuse
  *
- * Refuse an offer, or log what would be refused.
+ * Refuse an offer, or log what would be refused. Only who shows it by right
+ * learns what the fence is.
  */
 void
 fence_offer_refuse(const FenceOffer *offer, FenceVerdict verdict,
-				   FencePlace place, const FenceState *state)
+				   FencePlace place, bool by_right, const FenceState *state)
 {
 	FenceRefusal refusal = {0};
 
@@ -57,7 +57,7 @@ fence_offer_refuse(const FenceOffer *offer, FenceVerdict verdict,
 		refusal.fence_released = state->released;
 	}
 	refusal.target = offer->target;
-	refusal.withheld = !fence_right_through(offer->guard, offer->target);
+	refusal.withheld = !by_right;
 	refusal.observed = offer->observe;
 	fence_refuse(&refusal);
 }

@@ -24,6 +24,7 @@ extern void fence_offer_state(FenceString resource, const FenceRow *row,
 extern bool fence_offer_same_generation(const Admission *admission,
 										const FenceRow *row);
 extern void fence_offer_refuse(const FenceOffer *offer, FenceVerdict verdict,
-							   FencePlace place, const FenceState *state);
+							   FencePlace place, bool by_right,
+							   const FenceState *state);
 
 #endif							/* FENCE_OFFER_H */

@@ -15,14 +15,28 @@
 #include "catalog/pg_type.h"
 #include "miscadmin.h"
 #include "utils/builtins.h"
+#include "utils/inval.h"
 #include "utils/lsyscache.h"
 #include "utils/syscache.h"
 
 #include "compat.h"
 #include "fence_right.h"
 
-/* The guard function that was asked about last; a database has one. */
-static Oid	known_guard = InvalidOid;
+/* The last answer: most rows are written by one user into one table. */
+static struct
+{
+	bool		valid;
+	Oid			guard;
+	Oid			target;
+	Oid			user;
+	bool		allowed;
+}			last;
+
+static void
+forget_answer(Datum arg, int cacheid, uint32 hashvalue)
+{
+	last.valid = false;
+}
 
 /* The fence_check that belongs to a guard function. */
 static Oid
@@ -51,6 +65,17 @@ owner_of(Oid relid)
 	return owner;
 }
 
+static bool
+find_answer(Oid guard, Oid target)
+{
+	Oid			function = check_function(guard);
+	Oid			owner = owner_of(target);
+
+	return OidIsValid(function) &&
+		(may_execute_compat(function, GetUserId()) ||
+		 (OidIsValid(owner) && may_execute_compat(function, owner)));
+}
+
 /*
  * fence_right_through
  *
@@ -60,33 +85,32 @@ owner_of(Oid relid)
 bool
 fence_right_through(Oid guard, Oid target)
 {
-	Oid			function;
-	Oid			owner;
+	static bool registered = false;
+	bool		allowed;
 
 	if (!OidIsValid(guard))
 		return true;
-	function = check_function(guard);
-	owner = owner_of(target);
-	return OidIsValid(function) &&
-		(may_execute_compat(function, GetUserId()) ||
-		 (OidIsValid(owner) && may_execute_compat(function, owner)));
-}
+	if (last.valid && last.guard == guard && last.target == target &&
+		last.user == GetUserId())
+		return last.allowed;
 
-/*
- * fence_right_note, fence_right_guard
- *
- * The guard function whose rows were admitted, for the check at commit.
- */
-void
-fence_right_note(Oid guard)
-{
-	known_guard = guard;
-}
-
-Oid
-fence_right_guard(void)
-{
-	return known_guard;
+	if (!registered)
+	{
+		CacheRegisterSyscacheCallback(PROCOID, forget_answer, (Datum) 0);
+		CacheRegisterSyscacheCallback(RELOID, forget_answer, (Datum) 0);
+		CacheRegisterSyscacheCallback(AUTHOID, forget_answer, (Datum) 0);
+		CacheRegisterSyscacheCallback(AUTHMEMROLEMEM, forget_answer, (Datum) 0);
+		registered = true;
+	}
+	/* Reading catalogs may bring news that make the answer stale at once. */
+	last.guard = InvalidOid;
+	last.valid = true;
+	allowed = find_answer(guard, target);
+	last.guard = guard;
+	last.target = target;
+	last.user = GetUserId();
+	last.allowed = allowed;
+	return allowed;
 }
 
 /*
@@ -106,15 +130,16 @@ fence_right_to_raise(Oid guard, Oid target)
 				 errhint("Grant the right with fence_grant.")));
 }
 
-/* fence_right_to_prepare: likewise, for a transaction that wrote the table */
+/* fence_right_refuse_prepare: 42501 for a transaction that wrote the table */
 void
-fence_right_to_prepare(Oid target)
+fence_right_refuse_prepare(Oid target)
 {
-	if (!fence_right_through(known_guard, target))
-		ereport(ERROR,
-				(errcode(ERRCODE_INSUFFICIENT_PRIVILEGE),
-				 errmsg("permission denied to prepare a transaction that wrote protected table \"%s\"",
-						get_rel_name(target)),
-				 errdetail("A prepared transaction keeps fences locked, which needs the right to execute fence_check for the current user or the owner of the table."),
-				 errhint("Grant the right with fence_grant.")));
+	const char *table = get_rel_name(target);
+
+	ereport(ERROR,
+			(errcode(ERRCODE_INSUFFICIENT_PRIVILEGE),
+			 errmsg("permission denied to prepare a transaction that wrote protected table \"%s\"",
+					table != NULL ? table : "?"),
+			 errdetail("A prepared transaction keeps fences locked, which needs the right to execute fence_check for the current user or the owner of the table."),
+			 errhint("Grant the right with fence_grant.")));
 }

@@ -9,8 +9,6 @@
 
 extern bool fence_right_through(Oid guard, Oid target);
 extern void fence_right_to_raise(Oid guard, Oid target);
-extern void fence_right_to_prepare(Oid target);
-extern void fence_right_note(Oid guard);
-extern Oid	fence_right_guard(void);
+extern void fence_right_refuse_prepare(Oid target);
 
 #endif							/* FENCE_RIGHT_H */

@@ -45,7 +45,7 @@ subxact_callback(SubXactEvent event, SubTransactionId mine,
 /* Remember an admission; the first of a transaction moves the callback up. */
 static void
 record(FenceString resource, bool observed, int64 token, Oid target,
-	   const FenceRow *row)
+	   bool by_right, const FenceRow *row)
 {
 	static bool follows = false;
 
@@ -54,10 +54,17 @@ record(FenceString resource, bool observed, int64 token, Oid target,
 	follows = true;
 	if (!fence_admission_any())
 		fence_commit_to_front();
-	fence_admission_record(resource, observed, token, target, row->raised_by,
-						   &row->tid);
+	fence_admission_record(resource, observed, token, target, by_right,
+						   row->raised_by, &row->tid);
 	if (!observed)
 		fence_activity_show(resource, token);
+}
+
+static void
+refuse(const FenceOffer *offer, FenceVerdict verdict, const FenceState *state)
+{
+	fence_offer_refuse(offer, verdict, FENCE_AT_STATEMENT,
+					   fence_right_through(offer->guard, offer->target), state);
 }
 
 /*
@@ -191,13 +198,13 @@ admit_by_fence(const FenceOffer *offer, const Admission *before, FenceRow *row)
 			FenceOffer	earlier = *offer;
 
 			earlier.token = Min(before->token, offer->token);
-			fence_offer_refuse(&earlier, FENCE_STALE, FENCE_AT_STATEMENT, &state);
+			refuse(&earlier, FENCE_STALE, &state);
 			break;
 		}
 
 		if (verdict != FENCE_ACCEPT && verdict != FENCE_RAISE)
 		{
-			fence_offer_refuse(offer, verdict, FENCE_AT_STATEMENT, &state);
+			refuse(offer, verdict, &state);
 			break;
 		}
 
@@ -234,7 +241,8 @@ fence_admit(const FenceOffer *offer)
 	fence_stats_begin();
 	fence_count(FENCE_COUNT_CHECKS);
 	if (before != NULL && before->token == offer->token &&
-		offer->holder.data == NULL)
+		offer->holder.data == NULL &&
+		(before->by_right || OidIsValid(offer->guard)))
 	{
 		fence_count(FENCE_COUNT_ACCEPTED);
 		return true;
@@ -253,9 +261,8 @@ fence_admit(const FenceOffer *offer)
 
 	if (!admit_by_fence(offer, before, &row))
 		return false;
-	if (OidIsValid(offer->guard))
-		fence_right_note(offer->guard);
-	record(offer->resource, offer->observe, offer->token, offer->target, &row);
+	record(offer->resource, offer->observe, offer->token, offer->target,
+		   fence_right_through(offer->guard, offer->target), &row);
 	fence_count(FENCE_COUNT_ACCEPTED);
 	return true;
 }
@@ -307,7 +314,7 @@ fence_session_before_raise(FenceString resource, const FenceRow *row)
 	offer.resource = resource;
 	offer.token = admission->token;
 	offer.target = admission->target;
-	fence_offer_refuse(&offer, FENCE_STALE, FENCE_AT_STATEMENT, &state);
+	refuse(&offer, FENCE_STALE, &state);
 }
 
 /*
@@ -319,5 +326,5 @@ fence_session_before_raise(FenceString resource, const FenceRow *row)
 void
 fence_session_raised(FenceString resource, const FenceRow *row)
 {
-	record(resource, false, row->token, InvalidOid, row);
+	record(resource, false, row->token, InvalidOid, true, row);
 }

@@ -215,6 +215,40 @@ is($stranger->try("ROLLBACK; BEGIN; INSERT INTO stranger.own VALUES (5); DROP TA
 	'42501', 'stranger: nor with the table gone');
 is($stranger->try("ROLLBACK; BEGIN; CREATE TABLE stranger.plain (v int); PREPARE TRANSACTION 'stranger'; ROLLBACK PREPARED 'stranger'"),
 	'ok', 'stranger: anything else is');
+
+# The right counts of whoever shows the token, before or after the row, but not
+# for a row that was rolled back.
+$node->safe_psql('postgres', q{
+	CREATE FUNCTION show(r text, t bigint) RETURNS boolean LANGUAGE sql SECURITY DEFINER
+		AS 'SELECT fence_check(r, t)';
+	CREATE FUNCTION put() RETURNS void LANGUAGE sql SECURITY DEFINER
+		AS 'INSERT INTO stranger.own VALUES (5)';
+	GRANT EXECUTE ON FUNCTION fence_acquire TO regress_stranger;
+	CREATE TABLE stranger.leased (k bigint);
+	ALTER TABLE stranger.leased OWNER TO regress_stranger;
+	SELECT fence_protect('stranger.leased', 'leased', 'k')});
+my $lease = $stranger->ask("SELECT token FROM fence_acquire('leased', 'h', '1 h')");
+my $row = 'INSERT INTO stranger.own VALUES (5)';
+foreach my $case (
+	[ '42501', 'a lease of an earlier transaction', "INSERT INTO stranger.leased VALUES ($lease)" ],
+	[ 'ok', 'the lease confirmed after the row',
+		"INSERT INTO stranger.leased VALUES ($lease); SELECT FROM fence_acquire('leased', 'h', '1 h')" ],
+	[ 'ok', 'the lease confirmed before the row',
+		"SELECT FROM fence_acquire('leased', 'h', '1 h'); INSERT INTO stranger.leased VALUES ($lease)" ],
+	[ 'ok', 'shown by right after the row', "$row; SELECT show('target', 5)" ],
+	[ 'ok', 'shown by right before the row', "SELECT show('target', 5); $row" ],
+	[ 'ok', 'the row was rolled back', "SAVEPOINT a; $row; ROLLBACK TO a" ],
+	[ '42501', 'what was shown by right was rolled back',
+		"$row; SAVEPOINT a; SELECT show('target', 5); ROLLBACK TO a" ],
+	[ '42501', 'a row before was rolled back',
+		"SAVEPOINT a; SELECT show('target', 5); ROLLBACK TO a; $row" ],
+	[ 'ok', 'written by right', 'SELECT put()' ])
+{
+	my ($expected, $what, $sql) = @$case;
+
+	is($stranger->try("BEGIN; $sql; PREPARE TRANSACTION 'stranger'"), $expected, "stranger: $what");
+	$stranger->ask($expected eq 'ok' ? "ROLLBACK PREPARED 'stranger'" : 'ROLLBACK');
+}
 $node->safe_psql('postgres', "SELECT fence_grant('regress_stranger')");
 is($stranger->try("BEGIN; INSERT INTO stranger.own VALUES (5); PREPARE TRANSACTION 'stranger'; ROLLBACK PREPARED 'stranger'"),
 	'ok', 'no stranger any more');
