@@ -17,6 +17,7 @@
 #include "utils/timestamp.h"
 
 #include "fence_entry.h"
+#include "fence_generation.h"
 #include "fence_param.h"
 #include "fence_result.h"
 #include "fence_stats.h"
@@ -219,10 +220,27 @@ typedef struct Attempt
 	FenceTaken	taken;
 } Attempt;
 
-/*
- * Take every resource. The token is minted for the first and goes to the
- * others, all of which are locked then. True if all are granted.
- */
+/* Lock the row of a resource, or its first use. */
+static FenceTaken
+lock_one(FenceTable *table, FenceString resource, FenceGrant *grant)
+{
+	if (grant->row.found)
+		return fence_take_lock(table, grant);
+	return fence_table_lock_absent(table, resource) ? FENCE_GRANTED : FENCE_LOOK_AGAIN;
+}
+
+/* One token for all resources, which are locked. */
+static int64
+mint_for_all(const Attempt *attempt)
+{
+	const FenceRow **rows = palloc(sizeof(FenceRow *) * attempt->count);
+
+	for (int i = 0; i < attempt->count; i++)
+		rows[i] = &attempt->grants[i].row;
+	return fence_generation_mint(attempt->resources, rows, attempt->count);
+}
+
+/* Take every resource, once all are locked. True if all are granted. */
 static bool
 take_each(void *arg)
 {
@@ -235,13 +253,14 @@ take_each(void *arg)
 	{
 		CHECK_FOR_INTERRUPTS();
 		attempt->at = i;
-		attempt->taken = fence_take_lock(table, &grants[i]);
+		attempt->taken = lock_one(table, attempt->resources[i], &grants[i]);
 	}
+	if (attempt->taken == FENCE_GRANTED && grants[0].how != FENCE_AGAIN)
+		attempt->claim.token = mint_for_all(attempt);
 	for (int i = 0; i < attempt->count && attempt->taken == FENCE_GRANTED; i++)
 	{
 		attempt->claim.resource = attempt->resources[i];
 		attempt->taken = fence_take_write(table, &attempt->claim, &grants[i]);
-		attempt->claim.token = grants[0].row.token;
 	}
 	fence_table_close(table);
 	return attempt->taken == FENCE_GRANTED;

@@ -37,25 +37,35 @@ fence_generation_refuse_external(FenceString resource, const FenceRow *row)
 				 errhint("An administrator can let this database issue its tokens from now on with fence_adopt.")));
 }
 
-/*
- * Tokens of a resource only rise, whatever was done to the sequence. Those of
- * one without a row may have been forgotten.
- */
-static void
-check_rises(FenceString resource, const FenceRow *row, int64 token)
+/* The highest token that is known of a resource; it may have no row any more. */
+static int64
+known_token(FenceString resource, const FenceRow *row)
 {
 	FenceState	absent;
-	int64		known;
 
 	if (row->found)
-		known = row->token;
-	else
-	{
-		fence_prefix_lookup(resource, &absent);
-		known = absent.floor;
-	}
-	if (token <= known)
-		fence_token_report_behind(token, known);
+		return row->token;
+	fence_prefix_lookup(resource, &absent);
+	return absent.floor;
+}
+
+/*
+ * fence_generation_mint
+ *
+ * A token for resources whose rows, or first uses, are locked. One that does not
+ * rise may have been minted just before fence_prune moved issuing past a fence
+ * that it has forgotten; the next one then does.
+ */
+int64
+fence_generation_mint(const FenceString *resources, const FenceRow *const *rows,
+					  int count)
+{
+	int64		token = fence_token_mint();
+
+	for (int i = 0; i < count; i++)
+		if (token <= known_token(resources[i], rows[i]))
+			return fence_token_mint();
+	return token;
 }
 
 /*
@@ -73,7 +83,11 @@ fence_generation_write(FenceTable *table, FenceString resource, FenceRow *row,
 					   int64 token, FenceString holder, const char *authority,
 					   int64 ttl)
 {
-	check_rises(resource, row, token);
+	int64		known = known_token(resource, row);
+
+	/* Tokens of a resource only rise, whatever was done to the sequence. */
+	if (token <= known)
+		fence_token_report_behind(token, known);
 	fence_row_raise(row, token, true, holder);
 	if (authority != NULL)
 	{
@@ -105,6 +119,6 @@ fence_generation_start(FenceTable *table, FenceString resource, FenceRow *row,
 	int64		token;
 
 	fence_session_before_raise(resource, row);
-	token = fence_token_mint();
+	token = fence_generation_mint(&resource, (const FenceRow *const *) &row, 1);
 	fence_generation_write(table, resource, row, token, holder, authority, ttl);
 }

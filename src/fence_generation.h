@@ -9,6 +9,8 @@
 
 extern void fence_generation_refuse_external(FenceString resource,
 											 const FenceRow *row);
+extern int64 fence_generation_mint(const FenceString *resources,
+								   const FenceRow *const *rows, int count);
 extern void fence_generation_start(FenceTable *table, FenceString resource,
 								   FenceRow *row, FenceString holder,
 								   const char *authority, int64 ttl);

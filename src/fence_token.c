@@ -37,6 +37,12 @@
 #include "fence_catalog.h"
 #include "fence_token.h"
 
+/*
+ * Nobody can bring issuing to FENCE_EPOCH_LIMIT but by jumps, so that it never
+ * comes here: between the two lie two million of them.
+ */
+#define LAST_EPOCH	(INT64CONST(1) << 62)
+
 /* What a sequence holds, and the LSN that has to be on disk to keep it. */
 typedef struct SequenceState
 {
@@ -128,12 +134,12 @@ current_identity(Oid sequence)
 static void
 move_issuing(Oid sequence, int64 past)
 {
-	if (past >= FENCE_EPOCH_LIMIT)
+	if (past > LAST_EPOCH)
 		ereport(ERROR,
 				(errcode(ERRCODE_SEQUENCE_GENERATOR_LIMIT_EXCEEDED),
 				 errmsg("cannot move the issuing of tokens to %lld", (long long) past),
-				 errdetail("It can be moved to numbers below %lld.",
-						   (long long) FENCE_EPOCH_LIMIT)));
+				 errdetail("It can be moved to %lld at most.",
+						   (long long) LAST_EPOCH)));
 	set_sequence(sequence, past);
 }
 
@@ -156,8 +162,8 @@ epoch_after(int64 token)
 {
 	uint64		random;
 
-	if (token > FENCE_EPOCH_LIMIT)
-		return FENCE_EPOCH_LIMIT;
+	if (token > LAST_EPOCH)
+		return PG_INT64_MAX;
 	if (!pg_strong_random(&random, sizeof(random)))
 		ereport(ERROR,
 				(errcode(ERRCODE_INTERNAL_ERROR),
@@ -257,6 +263,12 @@ fence_token_new_epoch(int64 above)
 	Oid			sequence = fence_catalog_oid(FENCE_CATALOG_SEQUENCE);
 	int64		past;
 
+	if (above >= FENCE_EPOCH_LIMIT)
+		ereport(ERROR,
+				(errcode(ERRCODE_SEQUENCE_GENERATOR_LIMIT_EXCEEDED),
+				 errmsg("cannot move the issuing of tokens to %lld", (long long) above),
+				 errdetail("It can be moved to numbers below %lld.",
+						   (long long) FENCE_EPOCH_LIMIT)));
 	check_identity(sequence);
 	lock_issuing(sequence, ExclusiveLock);
 	past = Max(epoch_after(last_issued(sequence)), above);

@@ -55,7 +55,7 @@ SELECT fence_issue('epoch:z', 'alice') AS z \gset
 SELECT last_value AS after FROM lockfence.token \gset
 SELECT status FROM fence_acquire('epoch:y', 'alice', '1 hour');
 SELECT fence_release('epoch:y', NULL, 'alice');
-SELECT setval('lockfence.token', :after) IS NOT NULL AS set_back;
+SELECT setval('lockfence.token', :after - 5) IS NOT NULL AS set_back;
 \set VERBOSITY sqlstate
 SELECT fence_issue('epoch:y', 'bob');
 SELECT setval('lockfence.token', 50);
@@ -67,6 +67,13 @@ SELECT * FROM fence_acquire_all('{epoch:z,epoch:0}', 'bob', '1 hour');
 SELECT fence_current('epoch:z') = :z AS unchanged, fence_current('epoch:0') AS none;
 SELECT fence_new_epoch(:after) > :after AS mended;
 SELECT status, token > :z AS higher FROM fence_acquire('epoch:z', 'bob', '1 hour');
+
+-- issuing was moved past the highest external fence that may be forgotten: many
+-- jumps are possible after it
+SELECT fence_check('epoch:junk', (1::bigint << 52) - 1);
+SELECT fence_prune('epoch:junk', '0', true);
+SELECT fence_issue('epoch:c', 'alice') - (1::bigint << 52) AS after_it;
+SELECT fence_new_epoch() > (1::bigint << 52) + (1::bigint << 40) AS jumped, fence_new_epoch() IS NOT NULL AS again;
 
 -- the last numbers that the sequence has
 SELECT setval('lockfence.token', 9223372036854775805);
