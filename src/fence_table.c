@@ -2,9 +2,7 @@
  * fence_table.c
  *		The only file that knows the heap and the index of lockfence.fence.
  *
- * Rules that hold here:
- *
- * A fence is read as the latest committed version, whatever the snapshot of
+ * Rules: a fence is read as the latest committed version, whatever the snapshot of
  * the transaction. The transaction's snapshot would accept a token that was
  * fenced after it was taken. A fresh MVCC snapshot would draw predicate locks
  * under SERIALIZABLE and fail writers of other resources. SnapshotSelf and
@@ -18,9 +16,8 @@
  * functions that catalogs use, never by SQL: ON CONFLICT and row locks of a
  * REPEATABLE READ statement would answer 40001 where the truth is "stale".
  * Each write is followed by CommandCounterIncrement(), so that the
- * transaction's next look finds it.
- *
- * Rights are not checked here: the callers' EXECUTE right decides.
+ * transaction's next look finds it. Rights are not checked here: the callers'
+ * EXECUTE right decides.
  */
 #include "postgres.h"
 
@@ -52,6 +49,7 @@ struct FenceTable
 	Relation	heap;
 	IndexScanDesc scan;			/* NULL until it is needed */
 	TupleTableSlot *slot;
+	BlockNumber blocks;			/* it has at least so many */
 
 	/* The scan's key: a text datum, which the scan points to. */
 	int32		key_header;
@@ -72,6 +70,7 @@ fence_table_open(LOCKMODE lockmode)
 
 	table->heap = table_open(fence_catalog_oid(FENCE_CATALOG_TABLE), lockmode);
 	table->scan = NULL;
+	table->blocks = 0;
 	table->slot = table_slot_create(table->heap, NULL);
 	return table;
 }
@@ -218,12 +217,20 @@ find_live(FenceTable *table, FenceString resource, TransactionId *inserter)
 	}
 }
 
-/* Read the version at a place, if it is the live one of the resource. */
+/*
+ * Read the version at a place, if there is one and it is the live one of the
+ * resource. The table does not shrink while it is open.
+ */
 static bool
 read_version(FenceTable *table, FenceString resource, ItemPointerData tid,
 			 FenceRow *row)
 {
-	if (!table_tuple_fetch_row_version(table->heap, &tid, SnapshotAny, table->slot) ||
+	BlockNumber block = ItemPointerGetBlockNumber(&tid);
+
+	if (block >= table->blocks)
+		table->blocks = RelationGetNumberOfBlocks(table->heap);
+	if (block >= table->blocks ||
+		!table_tuple_fetch_row_version(table->heap, &tid, SnapshotAny, table->slot) ||
 		!fence_version_in_slot_is_live(table->slot) ||
 		!fence_string_equal(slot_resource(table), resource))
 		return false;
@@ -237,9 +244,7 @@ fence_table_read(FenceTable *table, FenceString resource, FenceRow *row)
 {
 	ItemPointerData hint;
 
-	if (fence_hint_find(resource, &hint) &&
-		ItemPointerGetBlockNumber(&hint) < RelationGetNumberOfBlocks(table->heap) &&
-		read_version(table, resource, hint, row))
+	if (fence_hint_find(resource, &hint) && read_version(table, resource, hint, row))
 		return true;
 
 	ItemPointerSetInvalid(&row->tid);
@@ -257,7 +262,7 @@ fence_table_read(FenceTable *table, FenceString resource, FenceRow *row)
  *
  * fence_table_read() that looks first where the row was seen before in this
  * transaction. The table lock of that look keeps the block from being
- * truncated away.
+ * truncated away, but the transaction itself may have made the table anew.
  */
 bool
 fence_table_read_at(FenceTable *table, FenceString resource,
@@ -442,8 +447,7 @@ fence_table_update(FenceTable *table, FenceString resource, FenceRow *row)
  * fence_table_scan
  *
  * Begin a walk over all resources with a prefix, in byte order. Until it is
- * done the table may only be asked for fence_table_next(), _lock_seen() and
- * _delete().
+ * done only fence_table_next(), _lock_seen() and _delete() may be called.
  */
 void
 fence_table_scan(FenceTable *table, FenceString prefix)

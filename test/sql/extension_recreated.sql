@@ -54,6 +54,15 @@ INSERT INTO again VALUES (11, 'a', 6);
 \set VERBOSITY default
 SELECT * FROM again ORDER BY id;
 
+-- Made anew by a transaction that was admitted by the old one.
+SELECT fence_check('again:x', 5);
+BEGIN;
+SELECT fence_check('again:x', 5);
+DROP EXTENSION lockfence CASCADE;
+CREATE EXTENSION lockfence;
+COMMIT;
+SELECT fence_check('again:x', 5);
+
 -- The table is no obstacle to dropping the extension, nor the other way round.
 \set VERBOSITY terse
 DROP EXTENSION lockfence;
