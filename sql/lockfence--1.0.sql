@@ -476,6 +476,17 @@ BEGIN
                       WHERE s.tgrelid = t.tgrelid AND s.tgfoid = t.tgfoid
                         AND s.tgtype & 32 = 32);
 
+    -- A partition that was detached keeps the guard against TRUNCATE only.
+    RETURN QUERY
+    SELECT 'critical'::text, t.tgrelid::regclass,
+           'TRUNCATE is refused, but rows are not guarded'::text,
+           format('SELECT fence_protect(%1$L, ...), or SELECT fence_unprotect(%1$L)', t.tgrelid::regclass)
+    FROM pg_trigger t
+    WHERE t.tgfoid = '@extschema@.fence_trigger()'::regprocedure AND t.tgtype & 1 = 0
+      AND NOT EXISTS (SELECT FROM pg_trigger s
+                      WHERE s.tgrelid = t.tgrelid AND s.tgfoid = t.tgfoid
+                        AND s.tgtype & 1 = 1);
+
     -- Rows of plain inheritance children pass no guard of the parent.
     RETURN QUERY
     SELECT 'critical'::text, i.inhrelid::regclass,

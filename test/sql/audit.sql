@@ -87,7 +87,14 @@ CREATE TABLE part_1 PARTITION OF part FOR VALUES FROM (1) TO (10);
 SELECT target, problem, remedy FROM findings() WHERE severity <> 'info';
 SELECT fence_protect('part', 'audit:p:{res}', 'tok');
 SELECT * FROM findings();
-DROP TABLE part;
+-- DETACH takes the row guard away, and leaves the other
+ALTER TABLE part DETACH PARTITION part_1;
+INSERT INTO part_1 VALUES (1, 1);
+SELECT * FROM findings() WHERE severity <> 'info';
+SELECT fence_unprotect('part_1');
+SELECT * FROM findings() WHERE severity <> 'info';
+TRUNCATE part_1;
+DROP TABLE part, part_1;
 
 -- inheritance
 CREATE TABLE child () INHERITS (doc);
