@@ -220,16 +220,7 @@ typedef struct Attempt
 	FenceTaken	taken;
 } Attempt;
 
-/* Lock the row of a resource, or its first use. */
-static FenceTaken
-lock_one(FenceTable *table, FenceString resource, FenceGrant *grant)
-{
-	if (grant->row.found)
-		return fence_take_lock(table, grant);
-	return fence_table_lock_absent(table, resource) ? FENCE_GRANTED : FENCE_LOOK_AGAIN;
-}
-
-/* One token for all resources, which are locked. */
+/* One token for all resources, those that have rows being locked. */
 static int64
 mint_for_all(const Attempt *attempt)
 {
@@ -240,7 +231,11 @@ mint_for_all(const Attempt *attempt)
 	return fence_generation_mint(attempt->resources, rows, attempt->count);
 }
 
-/* Take every resource, once all are locked. True if all are granted. */
+/*
+ * Take every resource, once all rows are locked. First uses are locked one by
+ * one, since a lock of the server's lock table each might be too many. True if
+ * all are granted.
+ */
 static bool
 take_each(void *arg)
 {
@@ -253,7 +248,7 @@ take_each(void *arg)
 	{
 		CHECK_FOR_INTERRUPTS();
 		attempt->at = i;
-		attempt->taken = lock_one(table, attempt->resources[i], &grants[i]);
+		attempt->taken = fence_take_lock(table, &grants[i]);
 	}
 	if (attempt->taken == FENCE_GRANTED && grants[0].how != FENCE_AGAIN)
 		attempt->claim.token = mint_for_all(attempt);

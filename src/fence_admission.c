@@ -299,7 +299,9 @@ fence_admission_record(FenceString resource, bool observed, int64 token,
 		undo->next = session_undo;
 		session_undo = undo;
 	}
-	if (admission->token != 0 && admission->token != token)
+	if (admission->token == 0)
+		admission->target = target;
+	else if (admission->token != token)
 		fence_session_epoch++;
 	admission->by_right = by_right ||
 		(admission->token != 0 && admission->by_right);

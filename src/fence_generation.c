@@ -2,10 +2,11 @@
  * fence_generation.c
  *		Starts a new generation: mints its token and raises the fence to it.
  *
- * Rule: in this order. The resource's row (or its first use) is locked, what
- * this transaction wrote under an earlier token is judged, the token is
- * minted, the row is written, the transaction is admitted. All of it is rolled
- * back together, but for the token, which is never given again.
+ * Rule: the resource's row is locked before the token is minted, and what this
+ * transaction wrote under an earlier token is judged before the row is written
+ * and the transaction admitted. All of it is rolled back together, but for the
+ * token, which is never given again. Under the lock of a row, or of the first use
+ * of a resource, nothing that becomes known later concerns it.
  */
 #include "postgres.h"
 
@@ -49,45 +50,58 @@ known_token(FenceString resource, const FenceRow *row)
 	return absent.floor;
 }
 
+/* fence_generation_rises: is the token above all that are known of a resource? */
+bool
+fence_generation_rises(FenceString resource, const FenceRow *row, int64 token)
+{
+	return token > known_token(resource, row);
+}
+
 /*
  * fence_generation_mint
  *
- * A token for resources whose rows, or first uses, are locked. One that does not
- * rise may have been minted just before fence_prune moved issuing past a fence
- * that it has forgotten; the next one then does.
+ * A token above all that are known of the resources, whatever was done to the
+ * sequence. Their rows are locked; what has no row may be used and forgotten
+ * until it is locked, too. The first token may have been minted just before
+ * fence_prune moved issuing past a fence that it has forgotten. If the second
+ * one does not rise either, LF005.
  */
 int64
 fence_generation_mint(const FenceString *resources, const FenceRow *const *rows,
 					  int count)
 {
-	int64		token = fence_token_mint();
+	int64		first = fence_token_mint();
+	int64		token = first;
 
 	for (int i = 0; i < count; i++)
-		if (token <= known_token(resources[i], rows[i]))
-			return fence_token_mint();
+	{
+		int64		known = known_token(resources[i], rows[i]);
+
+		if (token > known)
+			continue;
+		if (token == first)
+			token = fence_token_mint();
+		if (token <= known)
+			fence_token_report_behind(token, known);
+	}
 	return token;
 }
 
 /*
  * fence_generation_write
  *
- * Raise the fence to a token that was minted under the lock. The caller holds
- * the row locked FOR UPDATE, or holds the first use of an absent resource
- * (row->found says which), and has asked fence_session_before_raise(). With an
- * authority the generation has a lease of ttl microseconds, counted from here.
- * The new state is in *row afterwards. Raises LF005 if the sequence is behind
- * what is known of the resource.
+ * Raise the fence to a token that rises. The caller holds the row locked FOR
+ * UPDATE, or holds the first use of an absent resource (row->found says which),
+ * and has asked fence_session_before_raise(). With an authority the generation
+ * has a lease of ttl microseconds, counted from here. The new state is in *row
+ * afterwards.
  */
 void
 fence_generation_write(FenceTable *table, FenceString resource, FenceRow *row,
 					   int64 token, FenceString holder, const char *authority,
 					   int64 ttl)
 {
-	int64		known = known_token(resource, row);
-
-	/* Tokens of a resource only rise, whatever was done to the sequence. */
-	if (token <= known)
-		fence_token_report_behind(token, known);
+	Assert(!row->found || token > row->token);
 	fence_row_raise(row, token, true, holder);
 	if (authority != NULL)
 	{
@@ -110,7 +124,8 @@ fence_generation_write(FenceTable *table, FenceString resource, FenceRow *row,
  *
  * Mint a token and raise the fence to it, in the state that
  * fence_generation_write() asks for. Raises LF001 if this transaction was
- * admitted with a token that the fence has left.
+ * admitted with a token that the fence has left, LF005 if the sequence is behind
+ * what is known of the resource.
  */
 void
 fence_generation_start(FenceTable *table, FenceString resource, FenceRow *row,

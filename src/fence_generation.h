@@ -9,6 +9,8 @@
 
 extern void fence_generation_refuse_external(FenceString resource,
 											 const FenceRow *row);
+extern bool fence_generation_rises(FenceString resource, const FenceRow *row,
+								   int64 token);
 extern int64 fence_generation_mint(const FenceString *resources,
 								   const FenceRow *const *rows, int count);
 extern void fence_generation_start(FenceTable *table, FenceString resource,

@@ -146,7 +146,7 @@ fence_prune(PG_FUNCTION_ARGS)
 				(errmsg_plural("%lld external fence is too high to be pruned",
 							   "%lld external fences are too high to be pruned",
 							   outcome.too_high, (long long) outcome.too_high),
-				 errdetail("They are not below %lld, the highest number that issuing can be moved to.",
+				 errdetail("Only fences below %lld can be pruned.",
 						   (long long) FENCE_EPOCH_LIMIT),
 				 errhint("If such a token was wrong, set it back with fence_override first.")));
 	PG_RETURN_INT64(outcome.pruned);

@@ -100,6 +100,7 @@ fence_right_through(Oid guard, Oid target)
 		CacheRegisterSyscacheCallback(RELOID, forget_answer, (Datum) 0);
 		CacheRegisterSyscacheCallback(AUTHOID, forget_answer, (Datum) 0);
 		CacheRegisterSyscacheCallback(AUTHMEMROLEMEM, forget_answer, (Datum) 0);
+		CacheRegisterSyscacheCallback(DATABASEOID, forget_answer, (Datum) 0);
 		registered = true;
 	}
 	/* Reading catalogs may bring news that make the answer stale at once. */
@@ -138,8 +139,10 @@ fence_right_refuse_prepare(Oid target)
 
 	ereport(ERROR,
 			(errcode(ERRCODE_INSUFFICIENT_PRIVILEGE),
+			 table == NULL ?
+			 errmsg("permission denied to prepare a transaction that wrote a protected table") :
 			 errmsg("permission denied to prepare a transaction that wrote protected table \"%s\"",
-					table != NULL ? table : "?"),
+					table),
 			 errdetail("A prepared transaction keeps fences locked, which needs the right to execute fence_check for the current user or the owner of the table."),
 			 errhint("Grant the right with fence_grant.")));
 }

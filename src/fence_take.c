@@ -118,8 +118,8 @@ confirm(FenceTable *table, const FenceClaim *claim, FenceRow *row)
 /*
  * fence_take_write
  *
- * Take what fence_take_lock() has locked, or a first use if it still is one;
- * with a token that was minted before, it is locked, too.
+ * Take what fence_take_lock() has locked, or a first use if it still is one. A
+ * token that was minted before may be below what was used and forgotten since.
  * Raises LF001 if this transaction was admitted with a token that the fence
  * has left, 40001 if it confirms a lease that this transaction's snapshot is
  * too old for.
@@ -135,13 +135,14 @@ fence_take_write(FenceTable *table, const FenceClaim *claim, FenceGrant *grant)
 		return FENCE_GRANTED;
 	}
 
-	if (!row->found && claim->token == 0 &&
-		!fence_table_lock_absent(table, claim->resource))
+	if (!row->found && !fence_table_lock_absent(table, claim->resource))
 		return FENCE_LOOK_AGAIN;
 
 	if (claim->token == 0)
 		fence_generation_start(table, claim->resource, row, claim->holder,
 							   claim->authority, claim->ttl);
+	else if (!fence_generation_rises(claim->resource, row, claim->token))
+		return FENCE_LOOK_AGAIN;
 	else
 	{
 		fence_session_before_raise(claim->resource, row);

@@ -13,7 +13,7 @@
  */
 #define FENCE_EPOCH_JUMP	(INT64CONST(1) << 40)
 
-/* Issuing is not moved to or beyond this, so that it has room to go on. */
+/* Nobody can move issuing to this or beyond; what notices a restore still can. */
 #define FENCE_EPOCH_LIMIT	(INT64CONST(1) << 52)
 
 extern int64 fence_token_mint(void);

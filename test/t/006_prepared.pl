@@ -13,7 +13,7 @@
 # Mutants that make it fail, in src/fence_commit.c: xact_callback() without the
 # commit check at XACT_EVENT_PRE_PREPARE, or without forgetting at
 # XACT_EVENT_PREPARE (the backend crashes or keeps admissions);
-# check_admissions() without fence_right_to_prepare().
+# check_admissions() without fence_right_refuse_prepare().
 use strict;
 use warnings;
 
