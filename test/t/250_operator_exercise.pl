@@ -196,6 +196,7 @@ like($lease, qr/^B\|\d+\|t$/, 'B has the lease');
 instruct('A', 'publish');
 signal('CONT', 'A');
 is(publish('A'), 'LF001', 'A wakes up, and its publication is refused');
+ok(wait_until(sub { log_of('A') =~ /: stopping the command/ }), 'A notices that its lease has ended');
 is(finish('A'), 75, 'A stops');
 like(log_of('A'), qr/release: not_held/, "A's late release finds nothing of its own");
 is(lease('paused') =~ s/\|\d+\|/|/r, 'B|t', 'B still has the lease');
