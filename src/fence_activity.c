@@ -6,11 +6,11 @@
  * exchange; nobody waits for anybody. An owner that changes a place makes its
  * change count odd before and even after; a reader that sees an odd or a
  * changed count copies again, for a while, and then passes the place over: its
- * owner may have been stopped half-way. A place bears its owner's pid only once it shows
- * the owner's admission: nobody must be blamed for what was there before. The
- * places of a transaction are given back when it ends, or stay in the name of
- * its transaction id when it is prepared, and are free once that is no longer
- * running.
+ * owner may have been stopped half-way. A place bears its owner's pid only once
+ * it shows the owner's admission: nobody must be blamed for what was there
+ * before. The places of a transaction are given back when it ends, or stay in
+ * the name of its transaction id when it is prepared, and are free once that is
+ * no longer running.
  *
  * A transaction shows no more than PER_TRANSACTION admissions: who loads a
  * million resources is visible with the first of them. If the places that it

@@ -8,8 +8,8 @@
 
 #include "fmgr.h"
 
-#include "fence_param.h"
 #include "fence_commit.h"
+#include "fence_param.h"
 #include "fence_session.h"
 
 PG_FUNCTION_INFO_V1(fence_check);

@@ -44,9 +44,8 @@ typedef struct PruneOutcome
 
 /*
  * May this fence be forgotten? An issued one only where an absent resource
- * refuses every token; an external one only where they are asked for, and not
- * one so high that no token could be issued above it: as the floor of its
- * prefix it would end all issuing there.
+ * refuses every token; an external one only where they are asked for, and below
+ * what issuing can be moved past.
  */
 static bool
 may_prune(const PruneRequest *request, FenceString resource,
