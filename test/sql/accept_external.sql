@@ -98,6 +98,15 @@ ROLLBACK;
 SELECT fence_release('ae:b', NULL, 'h');
 SELECT fence_check('ae:b', 9223372036854775807);
 
+-- a rule that was given is not lost in a crash
+-- Mutant: fence_accept_external() without fence_commit_durably().
+SET synchronous_commit = off;
+BEGIN;
+SELECT fence_accept_external('', true);
+SHOW synchronous_commit;
+COMMIT;
+RESET synchronous_commit;
+
 -- as it was
 SELECT fence_accept_external('', true);
 SELECT fence_check('zzz', 5);

@@ -46,3 +46,18 @@ SELECT fence_current('ov:a');
 
 \set VERBOSITY default
 SELECT fence_override('ov:none', 5);
+
+-- The refusal names the table whose rows are there, not one that was rolled back.
+-- Mutant: fence_admission_record() that never changes "target".
+CREATE TABLE ov_gone (tok bigint);
+CREATE TABLE ov_there (tok bigint);
+SELECT fence_protect('ov_gone', 'ov:a', 'tok'), fence_protect('ov_there', 'ov:a', 'tok');
+SELECT fence_override('ov:a', 10);
+BEGIN;
+SAVEPOINT s;
+INSERT INTO ov_gone VALUES (10);
+ROLLBACK TO s;
+INSERT INTO ov_there VALUES (10);
+SELECT fence_override('ov:a', 9);
+COMMIT;
+DROP TABLE ov_gone, ov_there;
