@@ -6,7 +6,7 @@
  * order is grant order. It is handed out only after the WAL that keeps the
  * sequence from giving it again is on disk, even if the transaction is rolled
  * back or never ends; that record may be another backend's, since one covers
- * many values.
+ * many values. It covers more than nextval() does by itself, so that few wait.
  *
  * A second sequence records under which identity tokens were last issued: a
  * hash of system identifier, database, timeline and sequence. A promoted
@@ -25,6 +25,7 @@
 #include "access/htup_details.h"
 #include "access/relation.h"
 #include "access/xlog.h"
+#include "access/xloginsert.h"
 #include "catalog/pg_class.h"
 #include "commands/sequence.h"
 #include "common/hashfn.h"
@@ -43,13 +44,32 @@
  */
 #define LAST_EPOCH	(INT64CONST(1) << 62)
 
+/*
+ * Values that one WAL record covers, and how few may be left before the next
+ * one is written: more than the 32 that a record of nextval() covers.
+ */
+#define LOG_AHEAD	1024
+#define LOG_AGAIN	64
+
 /* What a sequence holds, and the LSN that has to be on disk to keep it. */
 typedef struct SequenceState
 {
 	int64		last_value;
 	bool		is_called;
+	int64		covered;		/* values after it that need no new record */
 	XLogRecPtr	lsn;
 } SequenceState;
+
+/* The one row of a sequence, in the buffer that the caller has locked. */
+static Form_pg_sequence_data
+sequence_row(Buffer buffer)
+{
+	Page		page = BufferGetPage(buffer);
+	ItemId		item = PageGetItemId(page, FirstOffsetNumber);
+	HeapTupleHeader tuple = (HeapTupleHeader) PageGetItem(page, item);
+
+	return (Form_pg_sequence_data) ((char *) tuple + tuple->t_hoff);
+}
 
 static SequenceState
 read_sequence(Oid sequence)
@@ -57,17 +77,14 @@ read_sequence(Oid sequence)
 	Relation	rel = relation_open(sequence, AccessShareLock);
 	Buffer		buffer = ReadBuffer(rel, 0);
 	SequenceState state;
-	Page		page;
-	HeapTupleHeader tuple;
-	Form_pg_sequence_data data;
+	Form_pg_sequence_data row;
 
 	LockBuffer(buffer, BUFFER_LOCK_SHARE);
-	page = BufferGetPage(buffer);
-	tuple = (HeapTupleHeader) PageGetItem(page, PageGetItemId(page, FirstOffsetNumber));
-	data = (Form_pg_sequence_data) ((char *) tuple + tuple->t_hoff);
-	state.last_value = data->last_value;
-	state.is_called = data->is_called;
-	state.lsn = PageGetLSN(page);
+	row = sequence_row(buffer);
+	state.last_value = row->last_value;
+	state.is_called = row->is_called;
+	state.covered = row->log_cnt;
+	state.lsn = PageGetLSN(BufferGetPage(buffer));
 	UnlockReleaseBuffer(buffer);
 	relation_close(rel, NoLock);
 	return state;
@@ -78,6 +95,36 @@ static void
 flush_sequence(Oid sequence)
 {
 	XLogFlush(read_sequence(sequence).lsn);
+}
+
+/*
+ * Cover the next values with one WAL record, as nextval() does: replaying it
+ * takes the sequence past them, while here they are still to be given. The
+ * record is a copy of the page.
+ */
+static void
+log_ahead(Oid sequence)
+{
+	Relation	rel = relation_open(sequence, AccessShareLock);
+	Buffer		buffer = ReadBuffer(rel, 0);
+	Form_pg_sequence_data row;
+
+	LockBuffer(buffer, BUFFER_LOCK_EXCLUSIVE);
+	row = sequence_row(buffer);
+	if (RelationNeedsWAL(rel) && row->is_called && row->log_cnt < LOG_AGAIN &&
+		row->last_value <= PG_INT64_MAX - LOG_AHEAD)
+	{
+		START_CRIT_SECTION();
+		MarkBufferDirty(buffer);
+		row->last_value += LOG_AHEAD;
+		row->log_cnt = 0;
+		(void) log_newpage_buffer(buffer, true);
+		row->last_value -= LOG_AHEAD;
+		row->log_cnt = LOG_AHEAD;
+		END_CRIT_SECTION();
+	}
+	UnlockReleaseBuffer(buffer);
+	relation_close(rel, NoLock);
 }
 
 /* Set a sequence. Callers of the SQL functions have no right on it. */
@@ -220,6 +267,7 @@ int64
 fence_token_mint(void)
 {
 	Oid			sequence = fence_catalog_oid(FENCE_CATALOG_SEQUENCE);
+	SequenceState state;
 	int64		token;
 
 	check_identity(sequence);
@@ -228,7 +276,11 @@ fence_token_mint(void)
 	token = nextval_internal(sequence, false);
 	unlock_issuing(sequence, ShareLock);
 
-	flush_sequence(sequence);
+	/* The record made ahead is for later ones; this commit may flush it. */
+	state = read_sequence(sequence);
+	if (state.covered < LOG_AGAIN)
+		log_ahead(sequence);
+	XLogFlush(state.lsn);
 	return token;
 }
 

@@ -1,18 +1,21 @@
 # 200_crash.pl - a crash takes no token back
 #
-# The sequence writes one WAL record for 32 tokens, and a token from an open
-# transaction has to be safe before it is handed out, although nothing of the
-# transaction is. Thirty rounds of load and immediate stop: sessions acquire
-# and commit, with synchronous_commit off; others roll back; one is in the
-# middle of a transaction that has taken a hundred tokens. Whatever a client has
-# seen counts, committed or not.
+# One WAL record covers a thousand tokens, and a token from an open transaction
+# has to be safe before it is handed out, although nothing of the transaction
+# is. Thirty rounds of load and immediate stop: sessions acquire and commit, with
+# synchronous_commit off, or roll back, or all stay in one transaction until they
+# have taken more than one record covers. One more is in the middle of a
+# transaction that has taken a hundred tokens. Some rounds take a checkpoint,
+# after which the records before count no more. Whatever a client has seen
+# counts, committed or not.
 #
 # Wrong result it would show: a token that somebody has seen is issued again
 # after the crash, or a new one is smaller.
 #
-# Mutant that makes it fail: src/fence_token.c, fence_token_mint() without
-# flush_sequence(). Commits flush the WAL of everybody, so every other round
-# has none; and the WAL writer is kept asleep.
+# Mutants that make it fail, all in src/fence_token.c: fence_token_mint() without
+# XLogFlush(); log_ahead() that writes no record, or one with the last value as
+# it is. The end of any transaction gets the WAL of everybody flushed, so every
+# other round has none; and the WAL writer is kept asleep.
 use strict;
 use warnings;
 
@@ -28,6 +31,7 @@ my $SESSIONS = 5;
 
 my $node = fence_node('main', 'fsync = off', 'wal_writer_delay = 10s',
 	'autovacuum = off', 'restart_after_crash = off');
+
 sub committing
 {
 	my ($n) = @_;
@@ -49,6 +53,20 @@ sub rolling_back
 	} 1 .. 20000;
 }
 
+# Tokens of a transaction that does not end.
+sub staying_open
+{
+	my ($n) = @_;
+
+	return ('BEGIN;',
+		map { "SELECT token FROM fence_acquire('o$n:$_', 'h', '1 hour');" } 1 .. 20000);
+}
+
+my %load = (
+	'committed' => \&committing,
+	'rolled back' => \&rolling_back,
+	'open' => \&staying_open);
+
 my %seen;
 my $greatest = 0;
 my ($again, $smaller, $behind, $unseen) = (0, 0, 0, 0);
@@ -69,9 +87,9 @@ foreach my $round (1 .. $ROUNDS)
 	my $quiet = $round % 2;
 	my $floor = $greatest;
 	my @loads = map {
-		my $kind = $quiet || $_ % 2 ? 'rolled back' : 'committed';
-		my $load = start_load($node, "crash_${round}_$_",
-			$kind eq 'committed' ? committing("$round:$_") : rolling_back("$round:$_"));
+		my $kind = $quiet ? 'open' : $_ % 2 ? 'rolled back' : 'committed';
+		my $load =
+		  start_load($node, "crash_${round}_$_", $load{$kind}->("$round:$_"));
 
 		$load->{kind} = $kind;
 		$load
@@ -83,8 +101,9 @@ foreach my $round (1 .. $ROUNDS)
 	foreach my $load (@loads)
 	{
 		die "no load in round $round"
-		  unless wait_until(sub { tokens($load) > 10 + int rand 60 });
+		  unless wait_until(sub { tokens($load) > ($quiet ? 230 : 10) + int rand 60 });
 	}
+	$node->safe_psql('postgres', 'CHECKPOINT') unless $round % 5;
 	$open->ask('BEGIN');
 	@open = split /\n/, $open->ask(
 		"SELECT token FROM generate_series(1, 100) AS n, fence_acquire('open:$round:' || n, 'h', '1 hour')");
@@ -126,7 +145,7 @@ is($behind, 0, 'after each crash the next token is greater than all before');
 is( $node->safe_psql(
 		'postgres', q{
 		SELECT count(*) FROM lockfence.fence
-		WHERE resource LIKE 'r%' OR resource LIKE 'open:%'}),
+		WHERE resource LIKE 'r%' OR resource LIKE 'o%'}),
 	0,
 	'nothing of what was rolled back or lost is there');
 is( $node->safe_psql(
