@@ -31,34 +31,35 @@ REVOKE ALL ON SCHEMA lockfence FROM PUBLIC;
 -- One row for each resource that ever had a token: fence and lease together.
 -- Room for HOT updates; vacuum in time for what was pruned, and without the
 -- exclusive lock that a truncation takes (doc/pruning.md).
--- src/fence_table.c relies on the order and types of these columns.
+-- What a renewal or a release leaves alone stands at both ends, so that its WAL
+-- record is short. src/fence_row.h relies on the order and types of these columns.
 CREATE TABLE lockfence.fence (
     resource    text COLLATE "C" NOT NULL,
     token       bigint NOT NULL,
+    raised_at   timestamptz NOT NULL,
+    raised_by   xid8 NOT NULL,
+    acquired_at timestamptz,
+    renewed_at  timestamptz,
+    expires_at  timestamptz,
     issued      boolean NOT NULL,
     released    boolean NOT NULL,
     holder      text,
     authority   text COLLATE "C",
-    acquired_at timestamptz,
-    renewed_at  timestamptz,
-    expires_at  timestamptz,
-    raised_at   timestamptz NOT NULL,
-    raised_by   xid8 NOT NULL,
     CONSTRAINT fence_pkey PRIMARY KEY (resource)
 ) USING heap WITH (fillfactor = 70, autovacuum_vacuum_scale_factor = 0.05,
                   vacuum_truncate = off);
 COMMENT ON TABLE lockfence.fence IS 'the highest token known for each resource, and its lease';
 COMMENT ON COLUMN lockfence.fence.resource IS 'key of the thing protected, 1 to 512 bytes';
 COMMENT ON COLUMN lockfence.fence.token IS 'the fence: the highest token known';
+COMMENT ON COLUMN lockfence.fence.raised_at IS 'when the fence was last raised';
+COMMENT ON COLUMN lockfence.fence.raised_by IS 'transaction that last raised the fence';
+COMMENT ON COLUMN lockfence.fence.acquired_at IS 'when the lease was granted';
+COMMENT ON COLUMN lockfence.fence.renewed_at IS 'when the lease was granted or last renewed';
+COMMENT ON COLUMN lockfence.fence.expires_at IS 'when the lease ends by itself';
 COMMENT ON COLUMN lockfence.fence.issued IS 'true if PostgreSQL mints the tokens, false if they are external';
 COMMENT ON COLUMN lockfence.fence.released IS 'the generation ended by a release';
 COMMENT ON COLUMN lockfence.fence.holder IS 'holder given with the raise, null if none was';
 COMMENT ON COLUMN lockfence.fence.authority IS 'who granted the lease, null without a lease';
-COMMENT ON COLUMN lockfence.fence.acquired_at IS 'when the lease was granted';
-COMMENT ON COLUMN lockfence.fence.renewed_at IS 'when the lease was granted or last renewed';
-COMMENT ON COLUMN lockfence.fence.expires_at IS 'when the lease ends by itself';
-COMMENT ON COLUMN lockfence.fence.raised_at IS 'when the fence was last raised';
-COMMENT ON COLUMN lockfence.fence.raised_by IS 'transaction that last raised the fence';
 
 -- src/fence_prefix.c relies on the order and types of these columns.
 CREATE TABLE lockfence.prefix (
@@ -182,28 +183,41 @@ COMMENT ON FUNCTION @extschema@.fence_override(text, bigint) IS
 -- Leases and issuing
 --
 
+-- Named row types: of OUT parameters each call would build the row anew.
+CREATE TYPE lockfence.acquired AS (
+    status text, token bigint, how text, held_by text,
+    expires_at timestamptz, valid_for interval,
+    retry_after interval, reason text);
+COMMENT ON TYPE lockfence.acquired IS 'what fence_acquire answers';
+
+CREATE TYPE lockfence.acquired_all AS (
+    status text, token bigint, how text, held_by text,
+    expires_at timestamptz, valid_for interval,
+    retry_after interval, reason text, resource text);
+COMMENT ON TYPE lockfence.acquired_all IS 'what fence_acquire_all answers';
+
+CREATE TYPE lockfence.renewed AS (
+    status text, expires_at timestamptz, valid_for interval);
+COMMENT ON TYPE lockfence.renewed IS 'what fence_renew answers';
+
 CREATE FUNCTION @extschema@.fence_acquire(
     resource text, holder text, ttl interval,
-    wait interval DEFAULT '0', authority name DEFAULT 'postgres',
-    OUT status text, OUT token bigint, OUT how text, OUT held_by text,
-    OUT expires_at timestamptz, OUT valid_for interval,
-    OUT retry_after interval, OUT reason text)
+    wait interval DEFAULT '0', authority name DEFAULT 'postgres')
+RETURNS lockfence.acquired
 AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE PARALLEL UNSAFE;
 COMMENT ON FUNCTION @extschema@.fence_acquire(text, text, interval, interval, name) IS
     'take the lease of a resource together with its token';
 
 CREATE FUNCTION @extschema@.fence_acquire_all(
-    resources text[], holder text, ttl interval, wait interval DEFAULT '0',
-    OUT status text, OUT token bigint, OUT how text, OUT held_by text,
-    OUT expires_at timestamptz, OUT valid_for interval,
-    OUT retry_after interval, OUT reason text, OUT resource text)
+    resources text[], holder text, ttl interval, wait interval DEFAULT '0')
+RETURNS lockfence.acquired_all
 AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE PARALLEL UNSAFE;
 COMMENT ON FUNCTION @extschema@.fence_acquire_all(text[], text, interval, interval) IS
     'take the leases of several resources with one token, all or none';
 
 CREATE FUNCTION @extschema@.fence_renew(
-    resource text, token bigint, holder text, ttl interval,
-    OUT status text, OUT expires_at timestamptz, OUT valid_for interval)
+    resource text, token bigint, holder text, ttl interval)
+RETURNS lockfence.renewed
 AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE PARALLEL UNSAFE;
 COMMENT ON FUNCTION @extschema@.fence_renew(text, bigint, text, interval) IS
     'prolong a live lease; never steals, inserts or revives';

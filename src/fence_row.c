@@ -60,52 +60,52 @@ fence_row_decode(FenceRow *row, TupleTableSlot *slot)
 	values = slot->tts_values;
 
 	row->token = DatumGetInt64(values[Anum_fence_token - 1]);
-	row->issued = DatumGetBool(values[Anum_fence_issued - 1]);
-	row->released = DatumGetBool(values[Anum_fence_released - 1]);
 	row->raised_at = slot_time(slot, Anum_fence_raised_at);
 	row->raised_by = DatumGetFullTransactionId(values[Anum_fence_raised_by - 1]);
-
-	fence_row_set_holder(row, slot_string(slot, Anum_fence_holder));
-	set_authority(row, slot_string(slot, Anum_fence_authority));
 	row->acquired_at = slot_time(slot, Anum_fence_acquired_at);
 	row->renewed_at = slot_time(slot, Anum_fence_renewed_at);
 	row->expires_at = slot_time(slot, Anum_fence_expires_at);
+	row->issued = DatumGetBool(values[Anum_fence_issued - 1]);
+	row->released = DatumGetBool(values[Anum_fence_released - 1]);
+	fence_row_set_holder(row, slot_string(slot, Anum_fence_holder));
+	set_authority(row, slot_string(slot, Anum_fence_authority));
+}
+
+static Datum
+text_datum(FenceString string)
+{
+	return PointerGetDatum(cstring_to_text_with_len(string.data, string.len));
 }
 
 /* fence_row_form: the heap tuple of a fence */
 HeapTuple
 fence_row_form(const FenceRow *row, FenceString resource, TupleDesc desc)
 {
-	Datum		values[Natts_fence];
+	Datum		values[Natts_fence] = {0};
 	bool		nulls[Natts_fence] = {false};
 
-	values[Anum_fence_resource - 1] =
-		PointerGetDatum(cstring_to_text_with_len(resource.data, resource.len));
+	values[Anum_fence_resource - 1] = text_datum(resource);
 	values[Anum_fence_token - 1] = Int64GetDatum(row->token);
+	values[Anum_fence_raised_at - 1] = TimestampTzGetDatum(row->raised_at);
+	values[Anum_fence_raised_by - 1] = FullTransactionIdGetDatum(row->raised_by);
 	values[Anum_fence_issued - 1] = BoolGetDatum(row->issued);
 	values[Anum_fence_released - 1] = BoolGetDatum(row->released);
 
-	nulls[Anum_fence_holder - 1] = row->holder.data == NULL;
 	if (row->holder.data)
-		values[Anum_fence_holder - 1] =
-			PointerGetDatum(cstring_to_text_with_len(row->holder.data,
-													 row->holder.len));
+		values[Anum_fence_holder - 1] = text_datum(row->holder);
+	nulls[Anum_fence_holder - 1] = row->holder.data == NULL;
 
 	if (row->has_lease)
 	{
-		values[Anum_fence_authority - 1] =
-			PointerGetDatum(cstring_to_text_with_len(row->authority.data,
-													 row->authority.len));
 		values[Anum_fence_acquired_at - 1] = TimestampTzGetDatum(row->acquired_at);
 		values[Anum_fence_renewed_at - 1] = TimestampTzGetDatum(row->renewed_at);
 		values[Anum_fence_expires_at - 1] = TimestampTzGetDatum(row->expires_at);
+		values[Anum_fence_authority - 1] = text_datum(row->authority);
 	}
-	else
-		for (int i = Anum_fence_authority; i <= Anum_fence_expires_at; i++)
-			nulls[i - 1] = true;
-
-	values[Anum_fence_raised_at - 1] = TimestampTzGetDatum(row->raised_at);
-	values[Anum_fence_raised_by - 1] = FullTransactionIdGetDatum(row->raised_by);
+	nulls[Anum_fence_acquired_at - 1] = !row->has_lease;
+	nulls[Anum_fence_renewed_at - 1] = !row->has_lease;
+	nulls[Anum_fence_expires_at - 1] = !row->has_lease;
+	nulls[Anum_fence_authority - 1] = !row->has_lease;
 
 	return heap_form_tuple(desc, values, nulls);
 }

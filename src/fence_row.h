@@ -18,16 +18,16 @@ enum
 {
 	Anum_fence_resource = 1,
 	Anum_fence_token,
+	Anum_fence_raised_at,
+	Anum_fence_raised_by,
+	Anum_fence_acquired_at,
+	Anum_fence_renewed_at,
+	Anum_fence_expires_at,
 	Anum_fence_issued,
 	Anum_fence_released,
 	Anum_fence_holder,
 	Anum_fence_authority,
-	Anum_fence_acquired_at,
-	Anum_fence_renewed_at,
-	Anum_fence_expires_at,
-	Anum_fence_raised_at,
-	Anum_fence_raised_by,
-	Natts_fence = Anum_fence_raised_by
+	Natts_fence = Anum_fence_authority
 };
 
 /*

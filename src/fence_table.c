@@ -32,6 +32,7 @@
 #include "storage/bufmgr.h"
 #include "storage/lmgr.h"
 #include "storage/procarray.h"
+#include "storage/smgr.h"
 #include "utils/fmgroids.h"
 #include "utils/rel.h"
 #include "utils/snapmgr.h"
@@ -49,7 +50,6 @@ struct FenceTable
 	Relation	heap;
 	IndexScanDesc scan;			/* NULL until it is needed */
 	TupleTableSlot *slot;
-	BlockNumber blocks;			/* it has at least so many */
 
 	/* The scan's key: a text datum, which the scan points to. */
 	int32		key_header;
@@ -70,7 +70,6 @@ fence_table_open(LOCKMODE lockmode)
 
 	table->heap = table_open(fence_catalog_oid(FENCE_CATALOG_TABLE), lockmode);
 	table->scan = NULL;
-	table->blocks = 0;
 	table->slot = table_slot_create(table->heap, NULL);
 	return table;
 }
@@ -218,18 +217,25 @@ find_live(FenceTable *table, FenceString resource, TransactionId *inserter)
 }
 
 /*
- * Read the version at a place, if there is one and it is the live one of the
- * resource. The table does not shrink while it is open.
+ * Does a block exist? The storage manager's last known size is forgotten when
+ * the table is truncated, which cannot happen while it is open. If the table has
+ * grown since, that costs a system call only.
  */
+static bool
+block_exists(FenceTable *table, BlockNumber block)
+{
+	BlockNumber known = RelationGetSmgr(table->heap)->smgr_cached_nblocks[MAIN_FORKNUM];
+
+	return (BlockNumberIsValid(known) && block < known) ||
+		block < RelationGetNumberOfBlocks(table->heap);
+}
+
+/* Read the version at a place, if it is the live one of the resource. */
 static bool
 read_version(FenceTable *table, FenceString resource, ItemPointerData tid,
 			 FenceRow *row)
 {
-	BlockNumber block = ItemPointerGetBlockNumber(&tid);
-
-	if (block >= table->blocks)
-		table->blocks = RelationGetNumberOfBlocks(table->heap);
-	if (block >= table->blocks ||
+	if (!block_exists(table, ItemPointerGetBlockNumber(&tid)) ||
 		!table_tuple_fetch_row_version(table->heap, &tid, SnapshotAny, table->slot) ||
 		!fence_version_in_slot_is_live(table->slot) ||
 		!fence_string_equal(slot_resource(table), resource))
@@ -257,13 +263,7 @@ fence_table_read(FenceTable *table, FenceString resource, FenceRow *row)
 	return true;
 }
 
-/*
- * fence_table_read_at
- *
- * fence_table_read() that looks first where the row was seen before in this
- * transaction. The table lock of that look keeps the block from being
- * truncated away, but the transaction itself may have made the table anew.
- */
+/* fence_table_read_at: looks first where this transaction has seen the row */
 bool
 fence_table_read_at(FenceTable *table, FenceString resource,
 					const ItemPointerData *where, FenceRow *row)

@@ -71,10 +71,11 @@ sequence_row(Buffer buffer)
 	return (Form_pg_sequence_data) ((char *) tuple + tuple->t_hoff);
 }
 
+/* Read a sequence; NoLock if this transaction has it locked already. */
 static SequenceState
-read_sequence(Oid sequence)
+read_sequence(Oid sequence, LOCKMODE lockmode)
 {
-	Relation	rel = relation_open(sequence, AccessShareLock);
+	Relation	rel = relation_open(sequence, lockmode);
 	Buffer		buffer = ReadBuffer(rel, 0);
 	SequenceState state;
 	Form_pg_sequence_data row;
@@ -90,22 +91,15 @@ read_sequence(Oid sequence)
 	return state;
 }
 
-/* Make sure that no crash can take a sequence back to where it was before. */
-static void
-flush_sequence(Oid sequence)
-{
-	XLogFlush(read_sequence(sequence).lsn);
-}
-
 /*
- * Cover the next values with one WAL record, as nextval() does: replaying it
- * takes the sequence past them, while here they are still to be given. The
- * record is a copy of the page.
+ * Cover the next values of a sequence that this transaction has locked with one
+ * WAL record, as nextval() does: replaying it takes the sequence past them, while
+ * here they are still to be given. The record is a copy of the page.
  */
 static void
 log_ahead(Oid sequence)
 {
-	Relation	rel = relation_open(sequence, AccessShareLock);
+	Relation	rel = relation_open(sequence, NoLock);
 	Buffer		buffer = ReadBuffer(rel, 0);
 	Form_pg_sequence_data row;
 
@@ -127,7 +121,10 @@ log_ahead(Oid sequence)
 	relation_close(rel, NoLock);
 }
 
-/* Set a sequence. Callers of the SQL functions have no right on it. */
+/*
+ * Set a sequence, so that no crash can take it back to where it was before.
+ * Callers of the SQL functions have no right on it.
+ */
 static void
 set_sequence(Oid sequence, int64 value)
 {
@@ -142,7 +139,7 @@ set_sequence(Oid sequence, int64 value)
 						Int64GetDatum(value));
 	SetUserIdAndSecContext(user, context);
 	relation_close(rel, NoLock);
-	flush_sequence(sequence);
+	XLogFlush(read_sequence(sequence, NoLock).lsn);
 }
 
 static void
@@ -194,7 +191,7 @@ move_issuing(Oid sequence, int64 past)
 static int64
 last_issued(Oid sequence)
 {
-	SequenceState state = read_sequence(sequence);
+	SequenceState state = read_sequence(sequence, AccessShareLock);
 
 	return state.is_called ? state.last_value : 0;
 }
@@ -227,14 +224,14 @@ check_identity(Oid sequence)
 {
 	Oid			recorder = fence_catalog_oid(FENCE_CATALOG_IDENTITY);
 	int64		identity = current_identity(sequence);
-	SequenceState recorded = read_sequence(recorder);
+	SequenceState recorded = read_sequence(recorder, AccessShareLock);
 	int64		last;
 
 	if (recorded.is_called && recorded.last_value == identity)
 		return;
 
 	lock_issuing(sequence, ExclusiveLock);
-	recorded = read_sequence(recorder);
+	recorded = read_sequence(recorder, NoLock);
 	if (!recorded.is_called || recorded.last_value != identity)
 	{
 		last = last_issued(sequence);
@@ -277,7 +274,7 @@ fence_token_mint(void)
 	unlock_issuing(sequence, ShareLock);
 
 	/* The record made ahead is for later ones; this commit may flush it. */
-	state = read_sequence(sequence);
+	state = read_sequence(sequence, NoLock);
 	if (state.covered < LOG_AGAIN)
 		log_ahead(sequence);
 	XLogFlush(state.lsn);

@@ -6,6 +6,8 @@ CREATE TABLE IF NOT EXISTS lease (
     expires_at timestamptz NOT NULL) WITH (fillfactor = 70);
 CREATE TABLE IF NOT EXISTS lease_result (
     fsync text, clients int, resources int, variant text, loops float8, grants float8, cpu float8);
+CREATE TABLE IF NOT EXISTS pair_result (
+    fsync text, clients int, resources int, lockfence float8, upsert float8);
 TRUNCATE lease;
 DELETE FROM lockfence.fence WHERE resource LIKE 'res:%';
 VACUUM lockfence.fence;

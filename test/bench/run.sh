@@ -2,11 +2,12 @@
 # run.sh - measures lockfence against the alternatives, side by side
 #
 #	test/bench/run.sh			all parts but "scale"
-#	test/bench/run.sh PART...	copy rows acquire held memory wait scale
+#	test/bench/run.sh PART...	copy rows acquire pair held memory wait scale
 #
 #	copy	COPY of 1,000,000 rows into guarded tables
 #	rows	transactions that insert one row, two clients
-#	acquire	acquire and release, against leases made otherwise
+#	acquire	acquire and release, against leases made otherwise: rates in turns
+#	pair	acquire and release, and the upsert, at the same time
 #	held	an acquire that is refused and a SELECT, against one that is granted
 #	memory	a transaction that is admitted for 1,000,000 resources
 #	wait	how soon a waiter is granted; an acquire beside a stale writer
@@ -179,6 +180,51 @@ part_acquire()
 	redis_rate
 }
 
+# pair FSYNC CLIENTS RESOURCES - both leases in one run of pgbench, whose clients
+# take either by chance, so that what else the machine does slows both alike
+pair()
+{
+	local before_lockfence before_upsert
+
+	before_lockfence=$(grants lockfence)
+	before_upsert=$(grants upsert)
+	pgbench -n -M prepared -c "$2" -j "$(($2 > 1 ? 2 : 1))" -T $((DURATION * 3)) \
+		-f "$LF_TOP/test/bench/lockfence.pgbench" \
+		-f "$LF_TOP/test/bench/upsert.pgbench" -D resources="$3" \
+		>"$LF_WORK/pair.out" 2>&1 || lf_die "pgbench failed: $(cat "$LF_WORK/pair.out")"
+	# shellcheck disable=SC2046 # two scripts, each a number and a latency
+	set -- "$@" $(sed -n 's/^ - \([0-9]*\) transactions (.*/\1/p
+		s/^ - latency average = \([0-9.]*\) ms/\1/p' "$LF_WORK/pair.out")
+	sql "INSERT INTO pair_result VALUES ('$1', $2, $3,
+		$4 * $5::float8 / ($(grants lockfence) - $before_lockfence),
+		$6 * $7::float8 / ($(grants upsert) - $before_upsert))"
+}
+
+part_pair()
+{
+	local fsync round number resources
+
+	for fsync in on off; do
+		start pair "fsync = $fsync"
+		script fill.sql -v n=1000000
+		# Most pages have been in the WAL as a whole after this.
+		DURATION=8 pair $fsync 8 1000000
+		sql "TRUNCATE pair_result"
+		for ((round = 1; round <= REPEAT; round++)); do
+			for number in 1 8 32; do
+				for resources in 1 1000 1000000; do
+					pair $fsync $number $resources
+				done
+			done
+			sql "VACUUM lockfence.fence" "VACUUM lease"
+		done
+		heading "Acquire and release beside the upsert, fsync $fsync: milliseconds" \
+			"of a client's time for each grant, median of $REPEAT"
+		psql -Xq -P footer=off -f "$LF_TOP/test/bench/pair_report.sql"
+		lf_cluster_stop pair
+	done
+}
+
 # redis_rate - what redis-benchmark gets for the two commands of a lease
 redis_rate()
 {
@@ -314,7 +360,7 @@ part_scale()
 
 # ---------------------------------------------------------------- main
 
-PARTS="copy rows acquire held memory wait"
+PARTS="copy rows acquire pair held memory wait"
 for part in "$@"; do
 	case " $PARTS scale " in
 		*" $part "*) ;;
