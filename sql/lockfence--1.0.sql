@@ -126,11 +126,15 @@ AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE PARALLEL UNSAFE;
 COMMENT ON FUNCTION @extschema@.fence_current(text) IS
     'the fence of a resource, null if unknown; proves nothing when shown back';
 
-CREATE FUNCTION @extschema@.fence_status(
-    resource text,
-    OUT token bigint, OUT kind text, OUT holder text, OUT released boolean,
-    OUT authority name, OUT live boolean, OUT expires_at timestamptz,
-    OUT valid_for interval)
+-- Rows have named types: of OUT parameters each call would build its row anew.
+CREATE TYPE lockfence.resource_status AS (
+    token bigint, kind text, holder text, released boolean,
+    authority name, live boolean, expires_at timestamptz,
+    valid_for interval);
+COMMENT ON TYPE lockfence.resource_status IS 'what fence_status answers';
+
+CREATE FUNCTION @extschema@.fence_status(resource text)
+RETURNS lockfence.resource_status
 AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE PARALLEL UNSAFE;
 COMMENT ON FUNCTION @extschema@.fence_status(text) IS
     'what is known of a resource: fence, holder and lease';
@@ -183,7 +187,6 @@ COMMENT ON FUNCTION @extschema@.fence_override(text, bigint) IS
 -- Leases and issuing
 --
 
--- Named row types: of OUT parameters each call would build the row anew.
 CREATE TYPE lockfence.acquired AS (
     status text, token bigint, how text, held_by text,
     expires_at timestamptz, valid_for interval,
@@ -294,10 +297,13 @@ COMMENT ON FUNCTION @extschema@.fence_new_epoch(bigint) IS
 -- What is protected
 --
 
-CREATE FUNCTION lockfence.guard(
-    trigger_oid oid,
-    OUT resource text, OUT token_column name, OUT present text, OUT mode text,
-    OUT firing text)
+CREATE TYPE lockfence.guard_arguments AS (
+    resource text, token_column name, present text, mode text,
+    firing text);
+COMMENT ON TYPE lockfence.guard_arguments IS 'what lockfence.guard reads';
+
+CREATE FUNCTION lockfence.guard(trigger_oid oid)
+RETURNS lockfence.guard_arguments
 AS 'MODULE_PATHNAME', 'lockfence_guard' LANGUAGE C VOLATILE PARALLEL UNSAFE;
 COMMENT ON FUNCTION lockfence.guard(oid) IS 'the arguments of one guard trigger, parsed';
 
@@ -317,18 +323,22 @@ COMMENT ON VIEW lockfence.protected_tables IS 'tables and partitions with a row 
 -- What happens
 --
 
-CREATE FUNCTION lockfence.read_stats(
-    OUT checks bigint, OUT rows_guarded bigint, OUT accepted bigint,
-    OUT stale_at_statement bigint, OUT stale_at_commit bigint,
-    OUT missing bigint, OUT unissued_at_statement bigint,
-    OUT unissued_at_commit bigint, OUT conflicts bigint, OUT observed bigint,
-    OUT granted_new bigint, OUT granted_takeover bigint,
-    OUT granted_again bigint, OUT held bigint, OUT refused bigint,
-    OUT unknown bigint, OUT renewed bigint, OUT lost bigint,
-    OUT renew_unknown bigint, OUT released bigint, OUT outlived bigint,
-    OUT issued bigint, OUT once_accepted bigint, OUT once_repeated bigint,
-    OUT bypasses bigint, OUT evictions bigint, OUT redis_errors bigint,
-    OUT since timestamptz)
+CREATE TYPE lockfence.counters AS (
+    checks bigint, rows_guarded bigint, accepted bigint,
+    stale_at_statement bigint, stale_at_commit bigint,
+    missing bigint, unissued_at_statement bigint,
+    unissued_at_commit bigint, conflicts bigint, observed bigint,
+    granted_new bigint, granted_takeover bigint,
+    granted_again bigint, held bigint, refused bigint,
+    unknown bigint, renewed bigint, lost bigint,
+    renew_unknown bigint, released bigint, outlived bigint,
+    issued bigint, once_accepted bigint, once_repeated bigint,
+    bypasses bigint, evictions bigint, redis_errors bigint,
+    since timestamptz);
+COMMENT ON TYPE lockfence.counters IS 'what lockfence.read_stats reads';
+
+CREATE FUNCTION lockfence.read_stats()
+RETURNS lockfence.counters
 AS 'MODULE_PATHNAME', 'lockfence_stats' LANGUAGE C VOLATILE PARALLEL UNSAFE;
 COMMENT ON FUNCTION lockfence.read_stats() IS 'counters of this database';
 

@@ -1,97 +1,26 @@
 /*
  * fence_result.c
- *		Builds the one row that a function with OUT parameters returns.
+ *		Builds the one row that a function with a named row type returns.
  *
- * Rules: every column is null until it is set. The descriptor of a function's
- * row is kept, for building it costs a third of a call that finds a lease held.
- * It is dropped when any function changes, but only on the next call: nothing
- * holds a descriptor across catalog access.
+ * Rule: every column is null until it is set.
  */
 #include "postgres.h"
 
 #include "access/htup_details.h"
+#include "funcapi.h"
 #include "utils/builtins.h"
-#include "utils/hsearch.h"
-#include "utils/inval.h"
-#include "utils/memutils.h"
-#include "utils/syscache.h"
+#include "utils/lsyscache.h"
 #include "utils/timestamp.h"
+#include "utils/typcache.h"
 
 #include "fence_result.h"
 
-typedef struct Shape
-{
-	Oid			function;		/* hash key */
-	TupleDesc	desc;
-} Shape;
-
-static HTAB *shapes = NULL;
-static MemoryContext shapes_context = NULL;
-static bool shapes_stale = true;
-
-static void
-mark_stale(Datum arg, int cacheid, uint32 hashvalue)
-{
-	shapes_stale = true;
-}
-
-/* Start with no descriptor. */
-static void
-forget_shapes(void)
-{
-	HASHCTL		control;
-
-	if (shapes_context == NULL)
-	{
-		shapes_context = AllocSetContextCreate(CacheMemoryContext,
-											   "lockfence results",
-											   ALLOCSET_SMALL_SIZES);
-		CacheRegisterSyscacheCallback(PROCOID, mark_stale, (Datum) 0);
-	}
-	shapes = NULL;
-	MemoryContextReset(shapes_context);
-	control.keysize = sizeof(Oid);
-	control.entrysize = sizeof(Shape);
-	control.hcxt = shapes_context;
-	shapes = hash_create("lockfence results", 16, &control,
-						 HASH_ELEM | HASH_BLOBS | HASH_CONTEXT);
-	shapes_stale = false;
-}
-
-/* The row of the function that is called. */
-static TupleDesc
-row_shape(FunctionCallInfo fcinfo)
-{
-	Oid			function = fcinfo->flinfo->fn_oid;
-	TupleDesc	built;
-	Shape	   *shape;
-	MemoryContext caller;
-
-	if (shapes_stale || shapes == NULL)
-		forget_shapes();
-	shape = hash_search(shapes, &function, HASH_FIND, NULL);
-	if (shape != NULL)
-		return shape->desc;
-
-	/* This reads catalogs, and may make what is known stale. */
-	if (get_call_result_type(fcinfo, NULL, &built) != TYPEFUNC_COMPOSITE)
-		elog(ERROR, "unexpected result type");
-	if (shapes_stale)
-		return built;
-	caller = MemoryContextSwitchTo(shapes_context);
-	built = CreateTupleDescCopy(built);
-	MemoryContextSwitchTo(caller);
-	shape = hash_search(shapes, &function, HASH_ENTER, NULL);
-	shape->desc = built;
-	return built;
-}
-
-/* fence_result_begin: for a function declared with that many OUT parameters */
+/* fence_result_begin: for a function whose row type has that many columns */
 void
 fence_result_begin(FenceResult *result, FunctionCallInfo fcinfo, int columns)
 {
 	Assert(columns <= FENCE_RESULT_COLUMNS);
-	result->fcinfo = fcinfo;
+	result->type = get_func_rettype(fcinfo->flinfo->fn_oid);
 	result->columns = columns;
 	memset(result->nulls, true, sizeof(result->nulls));
 }
@@ -100,11 +29,14 @@ fence_result_begin(FenceResult *result, FunctionCallInfo fcinfo, int columns)
 Datum
 fence_result_end(FenceResult *result)
 {
-	TupleDesc	desc = row_shape(result->fcinfo);
+	TupleDesc	desc = lookup_rowtype_tupdesc(result->type, -1);
+	HeapTuple	row;
 
 	if (desc->natts != result->columns)
 		elog(ERROR, "unexpected number of result columns");
-	return HeapTupleGetDatum(heap_form_tuple(desc, result->values, result->nulls));
+	row = heap_form_tuple(desc, result->values, result->nulls);
+	ReleaseTupleDesc(desc);
+	return HeapTupleGetDatum(row);
 }
 
 static void

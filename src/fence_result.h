@@ -7,7 +7,6 @@
 
 #include "datatype/timestamp.h"
 #include "fmgr.h"
-#include "funcapi.h"
 
 #include "lockfence.h"
 
@@ -15,7 +14,7 @@
 
 typedef struct FenceResult
 {
-	FunctionCallInfo fcinfo;
+	Oid			type;
 	int			columns;
 	Datum		values[FENCE_RESULT_COLUMNS];
 	bool		nulls[FENCE_RESULT_COLUMNS];

@@ -9,16 +9,18 @@
  * many values. It covers more than nextval() does by itself, so that few wait.
  *
  * A second sequence records under which identity tokens were last issued: a
- * hash of system identifier, database, timeline and sequence. A promoted
- * standby, a restore to a point in time, a dump restored anywhere and a copied
- * database all have another one. Then tokens may have been issued that this
- * database does not know of, and issuing jumps before it goes on. Sequences
+ * hash of system identifier, database, timeline, and the sequence with its file. A
+ * promoted standby, a restore to a point in time, a dump restored anywhere, a copied
+ * database and a sequence that was written anew all have another one. Then tokens may
+ * have been issued that this database does not know of, or that no WAL record
+ * covers any more, and issuing jumps before it goes on. Sequences
  * keep both, since a row would be locked, and all issuing held up, until the
  * transaction that noticed has ended; replicas, dumps and copies carry them.
  *
- * Sequences are moved under an object lock in exclusive mode, and each mint
- * holds it in share mode while it takes its value: a move reads a sequence and
- * sets it in two steps, and a mint in between would be repeated.
+ * Whoever moves a sequence holds an object lock, so that one of those who notice a
+ * change does it. Who mints holds none: issuing is moved in one step on the page,
+ * and never back, so that no value is repeated that was taken meanwhile. Pages
+ * are logged as a whole.
  */
 #include "postgres.h"
 
@@ -27,13 +29,14 @@
 #include "access/xlog.h"
 #include "access/xloginsert.h"
 #include "catalog/pg_class.h"
+#include "catalog/pg_sequence.h"
 #include "commands/sequence.h"
 #include "common/hashfn.h"
 #include "miscadmin.h"
 #include "storage/bufmgr.h"
 #include "storage/lmgr.h"
-#include "utils/fmgrprotos.h"
 #include "utils/rel.h"
+#include "utils/syscache.h"
 
 #include "fence_catalog.h"
 #include "fence_token.h"
@@ -92,89 +95,131 @@ read_sequence(Oid sequence, LOCKMODE lockmode)
 }
 
 /*
- * Cover the next values of a sequence that this transaction has locked with one
- * WAL record, as nextval() does: replaying it takes the sequence past them, while
- * here they are still to be given. The record is a copy of the page.
+ * Write a sequence, in the buffer that the caller has locked exclusively, with
+ * so many values after it covered, as nextval() does: replaying the record takes
+ * the sequence past them, while here they are still to be given. Nobody sees the
+ * page as it is logged.
+ */
+static void
+write_sequence(Relation rel, Buffer buffer, int64 last_value, int64 covered)
+{
+	Form_pg_sequence_data row = sequence_row(buffer);
+
+	if (!RelationNeedsWAL(rel))
+		covered = 0;
+
+	START_CRIT_SECTION();
+	MarkBufferDirty(buffer);
+	row->last_value = last_value + covered;
+	row->is_called = true;
+	row->log_cnt = 0;
+	if (RelationNeedsWAL(rel))
+		(void) log_newpage_buffer(buffer, true);
+	row->last_value = last_value;
+	row->log_cnt = covered;
+	END_CRIT_SECTION();
+}
+
+/* Does a sequence go up by ones? An administrator may have altered it. */
+static bool
+counts_by_one(Oid sequence)
+{
+	HeapTuple	tuple = SearchSysCache1(SEQRELID, ObjectIdGetDatum(sequence));
+	bool		result;
+
+	if (!HeapTupleIsValid(tuple))
+		elog(ERROR, "cache lookup failed for sequence %u", sequence);
+	result = ((Form_pg_sequence) GETSTRUCT(tuple))->seqincrement == 1;
+	ReleaseSysCache(tuple);
+	return result;
+}
+
+/*
+ * Cover the next values of a sequence that this transaction has locked. One that
+ * counts otherwise is left to nextval().
  */
 static void
 log_ahead(Oid sequence)
 {
-	Relation	rel = relation_open(sequence, NoLock);
-	Buffer		buffer = ReadBuffer(rel, 0);
+	Relation	rel;
+	Buffer		buffer;
 	Form_pg_sequence_data row;
 
+	if (!counts_by_one(sequence))
+		return;
+	rel = relation_open(sequence, NoLock);
+	buffer = ReadBuffer(rel, 0);
 	LockBuffer(buffer, BUFFER_LOCK_EXCLUSIVE);
 	row = sequence_row(buffer);
-	if (RelationNeedsWAL(rel) && row->is_called && row->log_cnt < LOG_AGAIN &&
+	if (row->is_called && row->log_cnt < LOG_AGAIN &&
 		row->last_value <= PG_INT64_MAX - LOG_AHEAD)
-	{
-		START_CRIT_SECTION();
-		MarkBufferDirty(buffer);
-		row->last_value += LOG_AHEAD;
-		row->log_cnt = 0;
-		(void) log_newpage_buffer(buffer, true);
-		row->last_value -= LOG_AHEAD;
-		row->log_cnt = LOG_AHEAD;
-		END_CRIT_SECTION();
-	}
+		write_sequence(rel, buffer, row->last_value, LOG_AHEAD);
 	UnlockReleaseBuffer(buffer);
 	relation_close(rel, NoLock);
 }
 
 /*
  * Set a sequence, so that no crash can take it back to where it was before.
- * Callers of the SQL functions have no right on it.
+ * Without "back" it is left where it is if that is not lower.
  */
 static void
-set_sequence(Oid sequence, int64 value)
+set_sequence(Oid sequence, int64 value, bool back)
 {
-	Relation	rel = relation_open(sequence, AccessShareLock);
-	Oid			user;
-	int			context;
+	Relation	rel = relation_open(sequence, RowExclusiveLock);
+	Buffer		buffer = ReadBuffer(rel, 0);
+	Form_pg_sequence_data row;
+	XLogRecPtr	lsn;
 
-	GetUserIdAndSecContext(&user, &context);
-	SetUserIdAndSecContext(rel->rd_rel->relowner,
-						   context | SECURITY_LOCAL_USERID_CHANGE);
-	DirectFunctionCall2(setval_oid, ObjectIdGetDatum(sequence),
-						Int64GetDatum(value));
-	SetUserIdAndSecContext(user, context);
+	LockBuffer(buffer, BUFFER_LOCK_EXCLUSIVE);
+	row = sequence_row(buffer);
+	if (back || !row->is_called || row->last_value < value)
+		write_sequence(rel, buffer, value, 0);
+	lsn = PageGetLSN(BufferGetPage(buffer));
+	UnlockReleaseBuffer(buffer);
 	relation_close(rel, NoLock);
-	XLogFlush(read_sequence(sequence, NoLock).lsn);
+	XLogFlush(lsn);
 }
 
 static void
-lock_issuing(Oid sequence, LOCKMODE mode)
+lock_moving(Oid sequence)
 {
-	LockDatabaseObject(RelationRelationId, sequence, 0, mode);
+	LockDatabaseObject(RelationRelationId, sequence, 0, ExclusiveLock);
 }
 
 static void
-unlock_issuing(Oid sequence, LOCKMODE mode)
+unlock_moving(Oid sequence)
 {
-	UnlockDatabaseObject(RelationRelationId, sequence, 0, mode);
+	UnlockDatabaseObject(RelationRelationId, sequence, 0, ExclusiveLock);
 }
 
-/* Where tokens are issued now, as a positive number. */
+/*
+ * Where tokens are issued now, as a positive number. What rewrites a sequence may
+ * keep its count of covered values, which the new file's record does not cover.
+ */
 static int64
 current_identity(Oid sequence)
 {
+	Relation	rel = relation_open(sequence, RowExclusiveLock);
 	struct
 	{
 		uint64		system;
 		Oid			database;
 		Oid			sequence;
-		uint64		timeline;
+		Oid			file;
+		TimeLineID	timeline;
 	}			identity;
 
 	identity.system = GetSystemIdentifier();
 	identity.database = MyDatabaseId;
 	identity.sequence = sequence;
+	identity.file = rel->rd_rel->relfilenode;
 	identity.timeline = GetWALInsertionTimeLine();
+	relation_close(rel, NoLock);
 	return (int64) (hash_bytes_extended((const unsigned char *) &identity,
 										sizeof(identity), 0) >> 2) + 1;
 }
 
-/* Move issuing past a number, under the exclusive lock. */
+/* Move issuing past a number, under the lock. */
 static void
 move_issuing(Oid sequence, int64 past)
 {
@@ -184,14 +229,14 @@ move_issuing(Oid sequence, int64 past)
 				 errmsg("cannot move the issuing of tokens to %lld", (long long) past),
 				 errdetail("It can be moved to %lld at most.",
 						   (long long) LAST_EPOCH)));
-	set_sequence(sequence, past);
+	set_sequence(sequence, past, false);
 }
 
 /* The last token that can have been issued, 0 before the first. */
 static int64
 last_issued(Oid sequence)
 {
-	SequenceState state = read_sequence(sequence, AccessShareLock);
+	SequenceState state = read_sequence(sequence, NoLock);
 
 	return state.is_called ? state.last_value : 0;
 }
@@ -230,16 +275,16 @@ check_identity(Oid sequence)
 	if (recorded.is_called && recorded.last_value == identity)
 		return;
 
-	lock_issuing(sequence, ExclusiveLock);
+	lock_moving(sequence);
 	recorded = read_sequence(recorder, NoLock);
 	if (!recorded.is_called || recorded.last_value != identity)
 	{
 		last = last_issued(sequence);
 		if (last != 0 || recorded.is_called)
 			move_issuing(sequence, epoch_after(last));
-		set_sequence(recorder, identity);
+		set_sequence(recorder, identity, true);
 	}
-	unlock_issuing(sequence, ExclusiveLock);
+	unlock_moving(sequence);
 }
 
 /* fence_token_report_behind: LF005, tokens of a resource would not rise */
@@ -269,11 +314,9 @@ fence_token_mint(void)
 
 	check_identity(sequence);
 
-	lock_issuing(sequence, ShareLock);
 	token = nextval_internal(sequence, false);
-	unlock_issuing(sequence, ShareLock);
 
-	/* The record made ahead is for later ones; this commit may flush it. */
+	/* The record made ahead is for later ones, and flushed with our commit. */
 	state = read_sequence(sequence, NoLock);
 	if (state.covered < LOG_AGAIN)
 		log_ahead(sequence);
@@ -294,10 +337,10 @@ fence_token_advance(int64 past)
 	Oid			sequence = fence_catalog_oid(FENCE_CATALOG_SEQUENCE);
 
 	check_identity(sequence);
-	lock_issuing(sequence, ExclusiveLock);
+	lock_moving(sequence);
 	if (last_issued(sequence) < past)
 		move_issuing(sequence, past);
-	unlock_issuing(sequence, ExclusiveLock);
+	unlock_moving(sequence);
 }
 
 /*
@@ -319,9 +362,9 @@ fence_token_new_epoch(int64 above)
 				 errdetail("It can be moved to numbers below %lld.",
 						   (long long) FENCE_EPOCH_LIMIT)));
 	check_identity(sequence);
-	lock_issuing(sequence, ExclusiveLock);
+	lock_moving(sequence);
 	past = Max(epoch_after(last_issued(sequence)), above);
 	move_issuing(sequence, past);
-	unlock_issuing(sequence, ExclusiveLock);
+	unlock_moving(sequence);
 	return past + 1;
 }

@@ -68,6 +68,20 @@ SELECT fence_current('epoch:z') = :z AS unchanged, fence_current('epoch:0') AS n
 SELECT fence_new_epoch(:after) > :after AS mended;
 SELECT status, token > :z AS higher FROM fence_acquire('epoch:z', 'bob', '1 hour');
 
+-- one WAL record covers more than nextval's 32 values, but not if an administrator
+-- makes the sequence count otherwise; a sequence that was written anew may be
+-- covered by no record, and issuing jumps
+SELECT log_cnt > 32 AS covered FROM lockfence.token;
+SELECT last_value AS last FROM lockfence.token \gset
+ALTER SEQUENCE lockfence.token INCREMENT BY 2;
+SELECT fence_issue('epoch:e', 'alice') - :last >= 1::bigint << 40 AS jumped;
+SELECT log_cnt <= 32 AS by_nextval FROM lockfence.token;
+ALTER SEQUENCE lockfence.token INCREMENT BY 1 START WITH 7;
+SELECT fence_issue('epoch:e', 'alice') - :last >= 2::bigint << 40 AS jumped;
+SELECT last_value AS last FROM lockfence.token \gset
+SELECT fence_issue('epoch:e', 'alice') - :last AS goes_on;
+SELECT log_cnt > 32 AS covered FROM lockfence.token;
+
 -- issuing was moved past the highest external fence that may be forgotten: many
 -- jumps are possible after it
 SELECT fence_check('epoch:junk', (1::bigint << 52) - 1);

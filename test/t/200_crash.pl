@@ -6,15 +6,16 @@
 # synchronous_commit off, or roll back, or all stay in one transaction until they
 # have taken more than one record covers. One more is in the middle of a
 # transaction that has taken a hundred tokens. Some rounds take a checkpoint,
-# after which the records before count no more. Whatever a client has seen
-# counts, committed or not.
+# after which the records before count no more, and some have the sequence written
+# anew, which keeps its count of covered tokens but not the record that covers
+# them. Whatever a client has seen counts, committed or not.
 #
 # Wrong result it would show: a token that somebody has seen is issued again
 # after the crash, or a new one is smaller.
 #
 # Mutants that make it fail, all in src/fence_token.c: fence_token_mint() without
-# XLogFlush(); log_ahead() that writes no record, or one with the last value as
-# it is. The end of any transaction gets the WAL of everybody flushed, so every
+# XLogFlush(); write_sequence() that writes no record, or one with the last value
+# as it is; current_identity() without the file. The end of any transaction gets the WAL of everybody flushed, so every
 # other round has none; and the WAL writer is kept asleep.
 use strict;
 use warnings;
@@ -86,6 +87,10 @@ foreach my $round (1 .. $ROUNDS)
 {
 	my $quiet = $round % 2;
 	my $floor = $greatest;
+
+	$node->safe_psql('postgres', "ALTER SEQUENCE lockfence.token START WITH $round")
+	  unless $round % 3;
+
 	my @loads = map {
 		my $kind = $quiet ? 'open' : $_ % 2 ? 'rolled back' : 'committed';
 		my $load =
