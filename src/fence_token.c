@@ -38,6 +38,7 @@
 #include "utils/rel.h"
 #include "utils/syscache.h"
 
+#include "debug_point.h"
 #include "fence_catalog.h"
 #include "fence_token.h"
 
@@ -339,7 +340,10 @@ fence_token_advance(int64 past)
 	check_identity(sequence);
 	lock_moving(sequence);
 	if (last_issued(sequence) < past)
+	{
+		DEBUG_POINT("moving");
 		move_issuing(sequence, past);
+	}
 	unlock_moving(sequence);
 }
 
