@@ -5,7 +5,7 @@
 #	test/bench/run.sh PART...	copy rows acquire pair held memory wait scale
 #
 #	copy	COPY of 1,000,000 rows into guarded tables
-#	rows	transactions that insert one row, two clients
+#	rows	transactions that insert one row, two clients, all variants mixed
 #	acquire	acquire and release, against leases made otherwise: rates in turns
 #	pair	acquire and release, and the upsert, at the same time
 #	held	an acquire that is refused and a SELECT, against one that is granted
@@ -14,9 +14,10 @@
 #	scale	10,000,000 fences against 1,000 (slow, needs 5 GB)
 #
 # Not part of the suite: the numbers depend on the machine. What is compared is
-# measured in turns within one run, several times, and the best of each counts,
-# so that what else the machine does disturbs all alike. CPU time is that of
-# the server process, from the kernel; it suffers less from other work.
+# measured at the same time, or in turns within one run, several times, and the
+# best of each counts, so that what else the machine does disturbs all alike. CPU
+# time is that of the server process, from the kernel; it suffers less from other
+# work.
 #
 # Environment: REPEAT=5 rounds, DURATION=3 seconds of each pgbench run.
 
@@ -103,26 +104,46 @@ part_copy()
 	lf_cluster_stop copy
 }
 
+# mixed LOAD ROUND ACCOUNTS VARIANT... - a table for each variant, and two clients
+# that insert into one of them by chance, so that noise slows all alike
+mixed()
+{
+	local load=$1 round=$2 accounts=$3 variant values="" tables=() scripts=() latency
+
+	shift 3
+	for variant in "$@"; do
+		tables+=("target_${#tables[@]}")
+		sql "CALL make_table('${tables[-1]}', '$variant')"
+		sed "s/bench\.target/bench.${tables[-1]}/" "$LF_TOP/test/bench/row.pgbench" \
+			>"$LF_WORK/${tables[-1]}.pgbench"
+		scripts+=(-f "$LF_WORK/${tables[-1]}.pgbench")
+	done
+	sql CHECKPOINT
+	pgbench -n -M prepared -c 2 -j 2 -T $((DURATION * $#)) "${scripts[@]}" \
+		-D accounts="$accounts" >"$LF_WORK/rows.out" 2>&1 ||
+		lf_die "pgbench failed: $(cat "$LF_WORK/rows.out")"
+	while read -r latency; do
+		values+="('$load', $round, '$1', $latency),"
+		shift
+	done < <(sed -n 's/^ - latency average = \([0-9.]*\) ms/\1/p' "$LF_WORK/rows.out")
+	sql "INSERT INTO rows_result VALUES ${values%,}" "${tables[@]/#/DROP TABLE }"
+}
+
 part_rows()
 {
-	local round variant accounts fsync
+	local round accounts fsync
 
 	for fsync in off on; do
 		start rows "fsync = $fsync"
 		for ((round = 1; round <= REPEAT; round++)); do
 			for accounts in 100 $ACCOUNTS; do
-				for variant in none N lockfence "foreign key"; do
-					sql "CALL make_table('target', '$variant')" "CHECKPOINT"
-					clients 2 row.pgbench -D accounts="$accounts"
-					sql "DROP TABLE target" "INSERT INTO result
-						VALUES ('rows', '$accounts resources', '$variant',
-								1000 / $TPS::float8, $CPU / 1000.0)"
-				done
+				mixed "$accounts resources" "$round" "$accounts" \
+					none N lockfence "foreign key"
 			done
 		done
-		heading "Single-row transactions, 2 clients, fsync $fsync, best of $REPEAT;" \
-			"milliseconds per transaction"
-		script report.sql -v part=rows
+		heading "Single-row transactions, 2 clients, all at the same time, fsync" \
+			"$fsync, median of $REPEAT; milliseconds per transaction"
+		psql -Xq -P footer=off -f "$LF_TOP/test/bench/rows_report.sql"
 		lf_cluster_stop rows
 	done
 }

@@ -11,6 +11,7 @@ CREATE FUNCTION cpu_ns() RETURNS bigint LANGUAGE sql VOLATILE AS
 $$ SELECT split_part(pg_read_file('/proc/self/schedstat', 0, 100, true), ' ', 1)::bigint $$;
 
 CREATE TABLE result (part text, load text, variant text, wall_ms float8, cpu_ms float8);
+CREATE TABLE rows_result (load text, round int, variant text, ms float8);
 
 CREATE TABLE handover (what text, token bigint, got_at timestamptz, free_at timestamptz);
 
