@@ -179,8 +179,11 @@ Datum
 fence_new_epoch(PG_FUNCTION_ARGS)
 {
 	int64		above = PG_ARGISNULL(0) ? 0 : fence_param_token(fcinfo, 0);
+	int64		first;
 
 	PreventCommandDuringRecovery("fence_new_epoch()");
 	PreventCommandIfReadOnly("fence_new_epoch()");
-	PG_RETURN_INT64(fence_token_new_epoch(above));
+	first = fence_token_new_epoch(above);
+	fence_commit_durably();
+	PG_RETURN_INT64(first);
 }

@@ -9,23 +9,25 @@
  * many values. It covers more than nextval() does by itself, so that few wait.
  *
  * A second sequence records under which identity tokens were last issued: a
- * hash of system identifier, database, timeline, and the sequence with its file. A
- * promoted standby, a restore to a point in time, a dump restored anywhere, a copied
- * database and a sequence that was written anew all have another one. Then tokens may
- * have been issued that this database does not know of, or that no WAL record
- * covers any more, and issuing jumps before it goes on. Sequences
- * keep both, since a row would be locked, and all issuing held up, until the
- * transaction that noticed has ended; replicas, dumps and copies carry them.
+ * hash of system identifier, database, timeline, and the sequence with its
+ * file. A promoted standby, a restore to a point in time, a dump restored
+ * anywhere, a copied database and a sequence that was written anew all have
+ * another one. Then tokens may have been issued that this database does not
+ * know of, or that no WAL record covers any more, and issuing jumps before it
+ * goes on. Sequences keep both, since a row would be locked, and all issuing
+ * held up, until the transaction that noticed has ended; replicas, dumps and
+ * copies carry them.
  *
- * Whoever moves a sequence holds an object lock, so that one of those who notice a
- * change does it. Who mints holds none: issuing is moved in one step on the page,
- * and never back, so that no value is repeated that was taken meanwhile. Pages
- * are logged as a whole.
+ * Whoever moves a sequence holds an object lock, so that one of those who
+ * notice a change does it. Who mints holds none: issuing is moved in one step
+ * on the page, and never back, so that no value is repeated that was taken
+ * meanwhile. Pages are logged as a whole.
  */
 #include "postgres.h"
 
 #include "access/htup_details.h"
 #include "access/relation.h"
+#include "access/xact.h"
 #include "access/xlog.h"
 #include "access/xloginsert.h"
 #include "catalog/pg_class.h"
@@ -161,7 +163,8 @@ log_ahead(Oid sequence)
 
 /*
  * Set a sequence, so that no crash can take it back to where it was before.
- * Without "back" it is left where it is if that is not lower.
+ * Without "back" it is left where it is if that is not lower. As in setval(), the
+ * transaction gets an id, so that its commit waits for a synchronous standby.
  */
 static void
 set_sequence(Oid sequence, int64 value, bool back)
@@ -171,6 +174,7 @@ set_sequence(Oid sequence, int64 value, bool back)
 	Form_pg_sequence_data row;
 	XLogRecPtr	lsn;
 
+	(void) GetTopTransactionId();
 	LockBuffer(buffer, BUFFER_LOCK_EXCLUSIVE);
 	row = sequence_row(buffer);
 	if (back || !row->is_called || row->last_value < value)

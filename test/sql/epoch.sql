@@ -68,9 +68,21 @@ SELECT fence_current('epoch:z') = :z AS unchanged, fence_current('epoch:0') AS n
 SELECT fence_new_epoch(:after) > :after AS mended;
 SELECT status, token > :z AS higher FROM fence_acquire('epoch:z', 'bob', '1 hour');
 
+-- the commit waits for a synchronous standby, which may be promoted with no other
+-- knowledge of "above"
+-- Mutants: set_sequence() without GetTopTransactionId(); fence_new_epoch() without
+-- fence_commit_durably().
+SET synchronous_commit = off;
+BEGIN;
+SELECT fence_new_epoch() IS NOT NULL AS moved;
+SELECT pg_current_xact_id_if_assigned() IS NOT NULL AS has_an_id, current_setting('synchronous_commit');
+COMMIT;
+RESET synchronous_commit;
+
 -- one WAL record covers more than nextval's 32 values, but not if an administrator
 -- makes the sequence count otherwise; a sequence that was written anew may be
 -- covered by no record, and issuing jumps
+SELECT fence_issue('epoch:e', 'alice') AS e \gset
 SELECT log_cnt > 32 AS covered FROM lockfence.token;
 SELECT last_value AS last FROM lockfence.token \gset
 ALTER SEQUENCE lockfence.token INCREMENT BY 2;

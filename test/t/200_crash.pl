@@ -15,8 +15,9 @@
 #
 # Mutants that make it fail, all in src/fence_token.c: fence_token_mint() without
 # XLogFlush(); write_sequence() that writes no record, or one with the last value
-# as it is; current_identity() without the file. The end of any transaction gets the WAL of everybody flushed, so every
-# other round has none; and the WAL writer is kept asleep.
+# as it is; current_identity() without the file. The end of any transaction gets
+# the WAL of everybody flushed, so every other round has none; and the WAL writer is
+# kept asleep.
 use strict;
 use warnings;
 
